@@ -1,0 +1,188 @@
+/*
+ * The plug-in interface between Hocket and a transport: how frames and bulk data move between two processes.
+ *
+ * A transport is a shared object (or an in-tree folder) that exports one symbol, `const hk_transport_ops
+ * hk_transport_NAME`. It knows peers and links; it knows nothing of communicators, collectives or schedules. Matching,
+ * eager and rendezvous, credits and reductions are the core's (src/msg), written once for all transports.
+ *
+ * Rules that hold for every function below unless its comment says otherwise:
+ *  - Never blocks. What cannot be done now returns HK_TRANSPORT_AGAIN and has changed nothing.
+ *  - Called by one thread at a time per transport object. A transport never calls back into the core but through
+ *    hk_transport_services, and never with a lock of its own held.
+ *  - Pointers marked NULL-able may be NULL when the capability bit beside them is absent.
+ *  - Bytes from outside are validated after they were copied out of memory that the peer can write.
+ */
+#ifndef HOCKET_TRANSPORT_H
+#define HOCKET_TRANSPORT_H
+
+#include <hocket/hocket.h>
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HK_TRANSPORT_ABI 1u
+
+typedef struct hk_transport hk_transport; /* one context's instance; the transport defines it */
+typedef struct hk_link hk_link;           /* one peer as seen from here; the transport defines it */
+
+typedef enum hk_transport_result {
+    HK_TRANSPORT_OK = 0,
+    HK_TRANSPORT_AGAIN,  /* no room, nothing there, or still connecting */
+    HK_TRANSPORT_LOST,   /* the peer is gone or the link failed: see link_state */
+    HK_TRANSPORT_REFUSED /* this protocol is not possible with this peer or memory; another may be */
+} hk_transport_result;
+
+/* The header of every frame. The core fills it; a transport carries it and may pack it. */
+typedef struct hk_frame {
+    uint32_t communicator; /* low half of the communicator's id */
+    uint32_t operation;    /* low half of the operation number, or a point-to-point tag */
+    uint32_t fingerprint;  /* of the call that sent it */
+    uint32_t ordinal;      /* n-th message from this sender to this receiver in the operation */
+    uint32_t kind;         /* 0 … 15, the core's */
+} hk_frame;
+
+/* A frame that has arrived and lies at the head of a link's FIFO. */
+typedef struct hk_arrival {
+    hk_frame frame;
+    const void *data; /* payload where it lies, valid until `consume`; NULL: take it with `read` */
+    size_t bytes;     /* payload length (what is left of it, after partial reads) */
+} hk_arrival;
+
+/* Describes memory so that a peer can reach it; opaque to the core, made by `describe`, used by map and get. */
+typedef struct hk_remote {
+    uint64_t word[4];
+} hk_remote;
+
+typedef enum hk_link_state {
+    HK_LINK_CONNECTING,
+    HK_LINK_UP,
+    HK_LINK_GOODBYE, /* the peer left in order; what it sent before can still be taken */
+    HK_LINK_LOST     /* the peer died or the connection broke; what arrived before can still be taken */
+} hk_link_state;
+
+enum {                               /* capabilities */
+       HK_TRANSPORT_MAP = 1u << 0,   /* map: peers' hk_alloc memory can be read directly */
+       HK_TRANSPORT_GET = 1u << 1,   /* get: peers' memory can be copied from */
+       HK_TRANSPORT_PUT = 1u << 2,   /* put: peers' memory can be written */
+       HK_TRANSPORT_SLEEP = 1u << 3, /* sleep: can wait by itself when it is the only transport in use */
+       HK_TRANSPORT_LOCAL = 1u << 4  /* reaches ranks of the same host only */
+};
+
+/* What a transport promises about its sizes; filled by open. */
+typedef struct hk_transport_limits {
+    uint32_t capabilities;
+    size_t inline_bytes; /* a payload up to this travels with its header in one go (cheapest) */
+    size_t eager_bytes;  /* largest payload of one frame */
+    size_t piece_bytes;  /* best size of one piece when a large message is streamed, multiple of 4096 */
+    size_t get_bytes;    /* smallest message for which `get` is worth a call; SIZE_MAX: only when forced */
+    double alpha_ns;     /* built-in estimate: one hand-over */
+    double beta_ns;      /* built-in estimate: ns per byte, streamed */
+} hk_transport_limits;
+
+/* Who a peer is. Equal host and context identify a process's context; rank is its index in the context's world. */
+typedef struct hk_peer {
+    uint64_t host;    /* hash of boot id, namespaces and HOCKET_HOST */
+    uint64_t context; /* random id of the context */
+    int32_t pid;
+    int32_t rank;
+    int32_t local_index; /* index among the ranks of its host, 0 … */
+    int32_t local_ranks; /* ranks on its host */
+    char host_name[64];
+} hk_peer;
+
+/* What the core lends a transport. Valid until close returns. */
+typedef struct hk_transport_services {
+    size_t size;
+    uint32_t abi;
+    void *core;
+    /* Writes one log line. */
+    void (*log)(void *core, hk_log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+    /* Value of HOCKET_<NAME>, or its default; never NULL. Unknown names are "". */
+    const char *(*setting)(void *core, const char *name);
+    /* Monotonic nanoseconds. */
+    uint64_t (*now)(void *core);
+    /* Records why a function failed, for hk_last_error. */
+    void (*error)(void *core, hk_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+    const hk_peer *self;
+    uint32_t ranks;       /* size of the context's world */
+    const uint8_t *token; /* 32 bytes that only ranks of this job know (derived from the job key) */
+} hk_transport_services;
+
+typedef struct hk_transport_ops {
+    size_t size;  /* sizeof(hk_transport_ops) of the header it was compiled with */
+    uint32_t abi; /* HK_TRANSPORT_ABI */
+    const char *name;
+
+    /* Makes the instance of one context; may block briefly. On failure records why with services->error. */
+    hk_status (*open)(const hk_transport_services *services, hk_transport **transport, hk_transport_limits *limits);
+    /* Flushes what is queued, says goodbye on every link, frees everything, all links included. Blocks at most
+     * `timeout` seconds for peers that still pull from this process. */
+    void (*close)(hk_transport *transport, double timeout);
+
+    /* Writes what a peer needs in order to connect (at most *bytes, 512) and sets *bytes. */
+    hk_status (*address)(hk_transport *transport, void *address, size_t *bytes);
+    /* Makes a link to a peer whose address came through the bootstrap. Returns at once; the link may still be
+     * connecting. Costs nothing else until it is used. HK_ERR_UNSUPPORTED: this transport cannot reach that peer. */
+    hk_status (*connect)(hk_transport *transport, const hk_peer *peer, const void *address, size_t bytes,
+                         hk_link **link);
+    /* State of a link; reason (NULL-able) receives a text that lives as long as the link. */
+    hk_link_state (*link_state)(hk_link *link, const char **reason);
+
+    /* Puts one frame of at most limits.eager_bytes on the link, in order. All or nothing; the payload may be reused
+     * at once. Wakes a sleeping peer. */
+    hk_transport_result (*send)(hk_link *link, const hk_frame *frame, const void *payload, size_t bytes);
+    /* Looks at the head of the link's FIFO of frames. AGAIN when empty. Repeating it without consume gives the same. */
+    hk_transport_result (*peek)(hk_link *link, hk_arrival *arrival);
+    /* NULL-able unless peek can give data == NULL: moves up to `bytes` of the head's payload to destination. */
+    hk_transport_result (*read)(hk_link *link, void *destination, size_t bytes, size_t *moved);
+    /* Drops the head. */
+    void (*consume)(hk_link *link);
+
+    /* Describes [memory, memory+bytes) for this link's peer; *protocols gets the bits among MAP, GET, PUT by which the
+     * peer may reach it. Returns REFUSED when by none. Lives until the operation ends. */
+    hk_transport_result (*describe)(hk_link *link, const void *memory, size_t bytes, hk_remote *remote,
+                                    uint32_t *protocols);
+    /* MAP: a pointer through which the peer's memory can be read now. Valid until the peer frees it. */
+    hk_transport_result (*map)(hk_link *link, const hk_remote *remote, size_t bytes, const void **memory);
+    /* GET: copies bytes from offset of the peer's memory; blocks for the copy only. REFUSED: fall back, for good. */
+    hk_transport_result (*get)(hk_link *link, const hk_remote *remote, uint64_t offset, void *destination,
+                               size_t bytes);
+    /* PUT (asynchronous): writes to the peer's memory; `frame` is delivered to the peer after the data. */
+    hk_transport_result (*put)(hk_link *link, const hk_remote *remote, uint64_t offset, const void *source,
+                               size_t bytes, const hk_frame *frame);
+
+    /* Links that have something to peek although nobody polls them (doorbells): up to `capacity` ranks. Also accepts
+     * connections, and moves what is queued. */
+    size_t (*poll)(hk_transport *transport, uint32_t *ranks, size_t capacity);
+    /* Looks whether peers of connected links still live; called at most every 50 ms. Returns how many links changed
+     * state. */
+    size_t (*check)(hk_transport *transport);
+
+    /* Sleeping. arm: from now on an arrival makes event_fd readable (or ends `sleep`); returns false, and is not armed,
+     * when something is pending already. disarm: the process is awake again. */
+    bool (*arm)(hk_transport *transport);
+    void (*disarm)(hk_transport *transport);
+    int (*event_fd)(hk_transport *transport);
+    /* SLEEP: waits armed until an arrival or for `microseconds`. */
+    void (*sleep)(hk_transport *transport, uint32_t microseconds);
+
+    /* Memory for hk_alloc that peers can map or reach by RDMA; NULL when it cannot be had. NULL-able. */
+    void *(*alloc)(hk_transport *transport, size_t bytes);
+    /* True when the memory was this transport's, and is freed now. NULL-able with alloc. */
+    bool (*free)(hk_transport *transport, void *memory);
+    /* NULL-able: hk_register / hk_unregister. */
+    hk_status (*register_memory)(hk_transport *transport, void *memory, size_t bytes);
+    void (*unregister_memory)(hk_transport *transport, void *memory);
+
+    /* Named counters since open (frames, bytes and messages by protocol), for `hocket info`, bench and tests. Returns
+     * how many there are; names live as long as the transport. */
+    size_t (*counters)(hk_transport *transport, const char **names, uint64_t *values, size_t capacity);
+} hk_transport_ops;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,57 @@
+/*
+ * The algorithms: one file each, one line in algos.def each. Everything that a tool, a test or the selection wants to
+ * know about an algorithm is in its hki_algorithm.
+ */
+#ifndef HKI_ALGO_ALGO_H
+#define HKI_ALGO_ALGO_H
+
+#include "sched/builder.h"
+
+/* What an algorithm is asked for: only what is equal on all ranks, but for `rank` and the in-place form. */
+typedef struct hki_call {
+    hki_collective collective;
+    uint32_t ranks, rank, root;
+    uint32_t segments; /* power of two, 1 … 64 */
+    enum {
+        HKI_SEPARATE,       /* two buffers */
+        HKI_ALIGNED,        /* same bytes where blocks coincide: equal pointers, the aligned slice */
+        HKI_PACKED_AT_START /* reduce-scatter with HK_IN_PLACE: result at the start of the input */
+    } in_place;
+    bool commutative;      /* of the operator; true where there is none */
+    const uint32_t *nodes; /* topology view: node of each rank, ascending from 0; NULL = all on one */
+} hki_call;
+
+typedef struct hki_algorithm {
+    hki_collective collective;
+    const char *name;       /* as in --algorithm: lower case, underscores */
+    const char *summary;    /* one line */
+    const char *source;     /* paper or standard */
+    const char *constraint; /* in words; "" when any P */
+    bool keeps_order;       /* serves non-commutative operators: reduces in rank order */
+    bool segmented;         /* uses call.segments */
+    /* NULL when the algorithm can serve the call, else why not (a static text). */
+    const char *(*refuses)(const hki_call *call);
+    /* Number of parts that the grids are cut into, per call (generators set shape->grid). */
+    void (*cut)(const hki_call *call, hki_shape *shape);
+    void (*generate)(hki_builder *builder, const hki_call *call);
+    /* Textbook forms, for tests and `info --algorithms`: rounds (longest chain of messages), and bytes sent by the
+     * busiest rank as a fraction of the full vector n (n = count·size, times P where blocks are per rank). */
+    double (*rounds)(const hki_call *call);
+    double (*sent)(const hki_call *call);
+    const char *rounds_text, *sent_text, *scratch_text;
+} hki_algorithm;
+
+/* All of them, in the order of algos.def. */
+const hki_algorithm *hki_algorithms(size_t *count);
+/* By name; NULL if there is none. */
+const hki_algorithm *hki_algorithm_find(hki_collective collective, const char *name);
+/* Why it cannot serve the call (order, P, segments …), or NULL. */
+const char *hki_algorithm_refuses(const hki_algorithm *algorithm, const hki_call *call);
+/* Generates the calling rank's schedule. HK_ERR_NO_MEMORY, HK_ERR_UNSUPPORTED (with the reason recorded). */
+hk_status hki_algorithm_schedule(const hki_algorithm *algorithm, const hki_call *call, hki_schedule **schedule);
+
+/* "allreduce" ↔ HKI_COLL_ALLREDUCE; -1 if unknown. */
+const char *hki_collective_name(hki_collective collective);
+int hki_collective_find(const char *name);
+
+#endif
