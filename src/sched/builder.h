@@ -25,18 +25,20 @@ static inline uint32_t hki_group_rank(const hki_group *group, uint32_t member)
 }
 
 /* A view of consecutive blocks of a buffer as `shares` shares, one a member: share i is blocks
- * [first + i·blocks_per_share, …), or [edges[i], edges[i+1]). In SCRATCH, share i of the view lies in slot + i. */
+ * [first + i·blocks_per_share, …), or [edges[i], edges[i+1]). In SCRATCH every block has a slot of its own, from `slot`
+ * for the first block on, so that shares, segments and recuts of a scratch view are views as well. */
 typedef struct hki_region {
     hki_buffer buffer;
     hki_buffer of;  /* whose grid the blocks are of (== buffer unless SCRATCH) */
-    uint32_t slot;  /* SCRATCH: slot of share 0 */
-    uint32_t first; /* first block */
+    uint32_t slot;  /* SCRATCH: slot of the first block */
+    uint32_t first; /* first block (edges[0] where there are edges) */
     uint32_t shares;
     uint32_t blocks_per_share;
     const uint32_t *edges; /* NULL: even; must live while the generator runs */
 } hki_region;
 
-/* What is built: the shape of one collective as the entry points know it. `segments` is the pipelining factor. */
+/* What is built: the shape of one collective as the entry points know it. `segments` is the pipelining factor. A grid
+ * whose blocks only pass through SCRATCH (an inner rank of a gather tree) is given although its buffer is unused. */
 typedef struct hki_shape {
     hki_collective collective;
     uint32_t ranks, rank, root, segments;
@@ -60,8 +62,9 @@ uint32_t hki_scratch_slot(hki_builder *builder);
 /* Spans of a region. */
 hki_span hki_share(const hki_region *region, uint32_t share);
 /* Shares first … first+count-1, wrapping round after the last: one span when contiguous modulo the region. */
-hki_span hki_shares(const hki_region *region, uint32_t first, uint32_t count);
-/* Segment `segment` of `segments` of a share (blocks_per_share a multiple of segments). */
+hki_span hki_shares(const hki_region *region, uint32_t first, uint32_t count); /* first < shares, count <= shares */
+/* Segment `segment` of `segments` of a share, consecutive blocks (the share's block count is a multiple of segments).
+ */
 hki_span hki_share_segment(const hki_region *region, uint32_t share, uint32_t segment, uint32_t segments);
 /* Everything in the region. */
 hki_span hki_all(const hki_region *region);
@@ -80,9 +83,10 @@ void hki_recv_reduce(hki_builder *builder, const hki_group *group, uint32_t peer
 void hki_copy(hki_builder *builder, hki_span destination, hki_span source, bool finish);
 void hki_reduce(hki_builder *builder, hki_span destination, const hki_span *sources, uint32_t count, bool finish);
 
-/* A dependency that bytes do not show: the next step waits for all steps so far (windows, barriers). */
+/* A dependency that bytes do not show: the next step (that one only) waits for all steps so far (barriers). */
 void hki_fence(hki_builder *builder);
-/* Limits in flight: the next step waits for the step `back` steps earlier with the same verb (windows). */
+/* Limits in flight: the next step waits for the step `back` (≥ 1) steps earlier with the same verb (windows); for none
+ * while there are fewer. */
 void hki_window(hki_builder *builder, uint32_t back);
 
 #endif

@@ -63,28 +63,47 @@ typedef struct hki_grid {
     const hki_fraction *edges; /* CUT_FRACTION: parts + 1 of them, the first 0 and the last 1; owned by the schedule */
 } hki_grid;
 
-/* A set of blocks: index(i) = (first + (i / run)·stride + i % run) mod wrap, for i < count. Contiguous ranges have
- * run = count. wrap = number of blocks of the grid unless a narrower ring is meant. */
+/* A set of blocks: index(i) = base + (first + (i / run)·stride + i % run) mod wrap, for i < count. Contiguous ranges
+ * have run = count. The ring [base, base + wrap) is the whole grid, or the part of it that a group of ranks works on.
+ */
 typedef struct hki_range {
-    uint32_t first, count, run, stride, wrap;
+    uint32_t first, count, run, stride, wrap, base;
 } hki_range;
 
 static inline uint32_t hki_range_index(const hki_range *range, uint32_t i)
 {
     uint64_t linear = range->first + (uint64_t)(i / range->run) * range->stride + i % range->run;
-    return (uint32_t)(linear % range->wrap);
+    return range->base + (uint32_t)(linear % range->wrap);
+}
+
+/* Walks a range by maximal runs of consecutive blocks: from position *i (0 to begin), sets *first to the next run's
+ * first block and *count to its length, and moves *i behind it. False at the end. */
+static inline bool hki_range_next(const hki_range *range, uint32_t *i, uint32_t *first, uint32_t *count)
+{
+    if (*i >= range->count)
+        return false;
+    uint32_t length = range->count - *i;
+    if (range->stride != range->run && length > range->run - *i % range->run)
+        length = range->run - *i % range->run;
+    *first = hki_range_index(range, *i);
+    if (length > range->base + range->wrap - *first)
+        length = range->base + range->wrap - *first;
+    *count = length;
+    *i += length;
+    return true;
 }
 
 /* A span of no blocks (blocks.count == 0) is a signal: a message without content that is sent all the same (barriers).
  *
- * Where a step reads or writes. In INPUT and OUTPUT: `blocks` of the buffer's own grid. In SCRATCH: slot `slot`
- * onwards; `blocks` of the grid of buffer `of` say what lies there and so how long it is: packed into the one slot
- * when slots == 1, else block i in slot + i. */
+ * Where a step reads or writes. In INPUT and OUTPUT: `blocks` of the buffer's own grid. In SCRATCH: `blocks` of the
+ * grid of buffer `of` say what lies there and so how long it is (that buffer itself may be insignificant here, but must
+ * have a grid): packed one after another into the one slot `slot` when slots == 1; else every block has a slot of its
+ * own, block x being in slot + (x - blocks.base), so that rings and strides work in scratch as they do elsewhere. */
 typedef struct hki_span {
     uint8_t buffer; /* hki_buffer */
     uint8_t of;     /* INPUT or OUTPUT: whose grid `blocks` refers to (equal to buffer unless SCRATCH) */
     uint32_t slot;  /* SCRATCH only */
-    uint32_t slots; /* SCRATCH only: 1 or blocks.count */
+    uint32_t slots; /* SCRATCH only: 1 = packed into one, or blocks.count */
     hki_range blocks;
 } hki_span;
 
@@ -124,7 +143,7 @@ typedef struct hki_schedule {
     hki_step *steps;
     hki_span *sources;
     uint32_t *deps;
-    uint32_t rounds; /* longest chain of messages through this rank's own steps, as the generator declares it */
+    uint32_t rounds; /* longest chain of messages through this rank's own steps: a lower bound of the whole's rounds */
     bool linear;     /* program order is a valid blocking order (every generator's is, with eager sends) */
     uint32_t *peers; /* the distinct ranks this rank talks to */
     uint32_t peer_count;
