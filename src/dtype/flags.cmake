@@ -1,0 +1,20 @@
+# How the kernels are compiled. Contraction is off in all of src/dtype, since a fused multiply-add rounds once where the
+# reference rounds twice, and every kernel set must give the reference's bits. The vector sets are chosen at run time,
+# so only their own files may use the instructions.
+file(GLOB dtype_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.c)
+set(avx2_flags -mavx2 -mfma -mf16c)
+set(avx512_flags -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c)
+foreach(source ${dtype_sources})
+  set(flags -ffp-contract=off)
+  if(source MATCHES "/kernels[^/]*\\.c$")
+    list(APPEND flags "$<$<CONFIG:Release>:-O3>")
+  endif()
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    if(source MATCHES "/kernels_avx2[^/]*\\.c$")
+      list(APPEND flags ${avx2_flags})
+    elseif(source MATCHES "/kernels_avx512[^/]*\\.c$")
+      list(APPEND flags ${avx512_flags})
+    endif()
+  endif()
+  set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${flags}")
+endforeach()
