@@ -1,0 +1,139 @@
+#include "boot/boot.h"
+
+#include "base/error.h"
+#include "base/settings.h"
+#include "boot/source.h"
+#include "net/sha256.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { NAME_MAX_BYTES = 32 }; /* a store's keys have 64 bytes: "<name>/<exchange>/<rank>" */
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * A job of one rank
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static void alone_leave(hki_boot *boot)
+{
+    free(boot);
+}
+
+/* exchange is never called: with one rank hki_boot_exchange copies. */
+static const hki_boot_ops alone_ops = {.exchange = NULL, .leave = alone_leave};
+
+static hk_status join_alone(const hk_options *options, hki_boot **boot)
+{
+    hki_boot *alone = calloc(1, sizeof *alone);
+    if (!alone)
+        return hki_error(HK_ERR_NO_MEMORY, "no memory for joining as the only rank");
+    alone->ops = &alone_ops;
+    alone->place = (hki_place){.rank = 0, .ranks = 1, .source = "alone"};
+    if (options->key) {
+        hki_boot_derive_key(options->key, options->key_bytes, hki_boot_name(options), alone->place.key);
+        alone->place.has_key = true;
+    }
+    *boot = alone;
+    return HK_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * What the sources share
+ * ------------------------------------------------------------------------------------------------------------- */
+
+const char *hki_boot_name(const hk_options *options)
+{
+    return options->name ? options->name : "hocket";
+}
+
+void hki_boot_derive_key(const void *secret, size_t bytes, const char *name, uint8_t key[HKI_KEY_BYTES])
+{
+    char purpose[64] = "hocket job ";
+    strncat(purpose, name, NAME_MAX_BYTES);
+    hki_hmac_sha256(secret, bytes, purpose, strlen(purpose), key);
+}
+
+hk_status hki_boot_random(void *bytes, size_t count)
+{
+    uint8_t *next = bytes;
+    while (count > 0) {
+        ssize_t got = getrandom(next, count, 0);
+        if (got < 0 && errno != EINTR)
+            return hki_error_errno(HK_ERR_SYSTEM, errno, "getrandom failed while joining");
+        if (got > 0) {
+            next += got;
+            count -= (size_t)got;
+        }
+    }
+    return HK_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Joining
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static hk_status check_name(const char *name)
+{
+    size_t length = strlen(name);
+    if (length == 0 || length > NAME_MAX_BYTES)
+        return hki_error(HK_ERR_ARGUMENT, "options.name has %zu characters; 1 to %d are allowed", length,
+                         (int)NAME_MAX_BYTES);
+    for (size_t i = 0; i < length; i++)
+        if (name[i] <= ' ' || name[i] > '~' || name[i] == '/')
+            return hki_error(HK_ERR_ARGUMENT, "options.name: character %zu is not printable ASCII, or is a space or /",
+                             i);
+    return HK_OK;
+}
+
+static hk_status check_options(const hk_options *options)
+{
+    HK_TRY(check_name(hki_boot_name(options)));
+    if (options->key && (options->key_bytes < 16 || options->key_bytes > 64))
+        return hki_error(HK_ERR_ARGUMENT, "options.key_bytes is %zu; a job key has 16 to 64 bytes", options->key_bytes);
+    if (options->rank < -1)
+        return hki_error(HK_ERR_ARGUMENT, "options.rank is %d; -1 (from the environment) or a rank is expected",
+                         options->rank);
+    if (options->rank == -1 && options->store)
+        return hki_error(HK_ERR_ARGUMENT, "options.store is given, so options.rank and options.ranks must be too");
+    if (options->rank >= 0 && options->rank >= options->ranks)
+        return hki_error(HK_ERR_ARGUMENT, "options.rank is %d, but options.ranks is %d", options->rank, options->ranks);
+    if (options->rank >= 0 && options->ranks > 1 && !options->store)
+        return hki_error(HK_ERR_ARGUMENT, "options.store is NULL, but rank %d of %d needs one to find the others",
+                         options->rank, options->ranks);
+    const hk_store *store = options->store;
+    if (store && (store->size < offsetof(hk_store, wait) || !store->set || !store->get))
+        return hki_error(HK_ERR_ARGUMENT, "options.store: size must be sizeof(hk_store), set and get not NULL");
+    return HK_OK;
+}
+
+hk_status hki_boot_join(const hk_options *options, hki_boot **boot)
+{
+    HK_TRY(check_options(options));
+    if (options->rank >= 0)
+        return options->ranks > 1 ? hki_boot_by_store(options, boot) : join_alone(options, boot);
+    if (hki_boot_launched())
+        return hki_boot_by_launcher(options, boot);
+    return join_alone(options, boot);
+}
+
+const hki_place *hki_boot_place(const hki_boot *boot)
+{
+    return &boot->place;
+}
+
+hk_status hki_boot_exchange(hki_boot *boot, const void *mine, size_t bytes, void *all, double timeout)
+{
+    if (boot->place.ranks == 1) {
+        memcpy(all, mine, bytes);
+        return HK_OK;
+    }
+    return boot->ops->exchange(boot, mine, bytes, all, timeout);
+}
+
+void hki_boot_leave(hki_boot *boot)
+{
+    if (boot)
+        boot->ops->leave(boot);
+}
