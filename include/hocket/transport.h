@@ -24,6 +24,8 @@ extern "C" {
 #endif
 
 #define HK_TRANSPORT_ABI 1u
+/* A payload of up to so many bytes is handed over whole: peek never gives data == NULL for it. */
+#define HK_TRANSPORT_WHOLE 1024u
 
 typedef struct hk_transport hk_transport; /* one context's instance; the transport defines it */
 typedef struct hk_link hk_link;           /* one peer as seen from here; the transport defines it */

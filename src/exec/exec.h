@@ -1,0 +1,84 @@
+/*
+ * The executor: runs bound programs over channels, for any number of operations at once.
+ *
+ * A task is one operation of one rank. A program whose messages each travel whole runs in its own order (the straight
+ * line): no dependency is counted and no transfer is made. When a send finds no room, or the messages are large, the
+ * task runs as a graph: a step starts when the steps that it waits for are complete, so that no slow peer delays what
+ * does not depend on it.
+ */
+#ifndef HKI_EXEC_EXEC_H
+#define HKI_EXEC_EXEC_H
+
+#include "base/list.h"
+#include "msg/msg.h"
+#include "sched/bind.h"
+
+typedef struct hki_engine hki_engine;
+
+typedef struct hki_task {
+    hki_node node; /* in engine.active, between start and end */
+    hki_engine *engine;
+    const hki_bound *program;
+    bool linear; /* runs in program order */
+    bool ended;
+    uint32_t position;  /* linear: next step */
+    uint32_t remaining; /* graph: steps not complete */
+    uint32_t ready_count;
+    hk_frame frame;        /* communicator, operation, fingerprint of every message */
+    char *base[3];         /* INPUT, OUTPUT, SCRATCH */
+    const uint32_t *world; /* rank in the communicator → channel; NULL = identity */
+    const hki_reducer *reducer;
+    uint32_t divisor; /* of an average, else 1 */
+    hk_status status;
+    /* Graph: one block of memory, kept for the next use of the task. */
+    void *memory;
+    size_t capacity;
+    uint32_t *waits, *ready;
+    hki_transfer **transfers;
+    struct iovec *vectors;
+} hki_task;
+
+/* How a rank waits: polls, then yields, then sleep. */
+typedef struct hki_patience {
+    uint32_t spins, yields;
+} hki_patience;
+
+struct hki_engine {
+    hki_endpoint *endpoint;
+    hki_node active;
+    hki_patience patience;
+    void *context;
+    /* Called now and then while a wait is long (at most every 20 ms), with the time: deadlines, dead peers, reports. */
+    void (*slow)(void *context, uint64_t now);
+    /* Let other threads in while this one does nothing; NULL when there are none. */
+    void (*unlock)(void *context);
+    void (*lock)(void *context);
+    uint64_t sleeps;
+    bool running; /* a turn of progress is under way: no second one inside it */
+};
+
+void hki_engine_open(hki_engine *engine, hki_endpoint *endpoint, uint32_t local_ranks, uint32_t usable_cpus);
+/* CPUs that this process may use: affinity, and the quota of its cgroup, at least 1. */
+uint32_t hki_usable_cpus(void);
+
+/* Whether a program may run in its own order over channels that carry `eager` bytes in one frame. */
+bool hki_program_is_linear(const hki_bound *program, bool order_is_valid, size_t eager);
+
+/* Starts: fields engine, program, linear, frame, base, world, reducer, divisor are set by the caller; memory and
+ * capacity are kept from an earlier use or zero. Does what can be done at once; the task may be ended on return.
+ * HK_ERR_NO_MEMORY: not started. */
+hk_status hki_task_start(hki_task *task);
+/* Stops: when this returns the buffers are not touched any more. Nothing if ended. */
+void hki_task_cancel(hki_task *task, hk_status status);
+void hki_task_free_memory(hki_task *task);
+/* The ranks of the communicator whose messages the task waits for now: up to capacity, returns how many. */
+uint32_t hki_task_awaits(const hki_task *task, uint32_t *ranks, uint32_t capacity);
+/* Whether a send of the task still waits for its receiver. */
+bool hki_task_sends(const hki_task *task, uint32_t *rank);
+
+/* One turn: every active task, then the messages. True if anything moved. */
+bool hki_engine_progress(hki_engine *engine);
+/* Turns until *ended, adaptively. */
+void hki_engine_wait(hki_engine *engine, const bool *ended);
+
+#endif

@@ -1,0 +1,155 @@
+/* Tasks: start, end, cancel, and the steps that need no message. */
+#include "exec/internal.h"
+
+#include "base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MANY_SOURCES = 64, STREAMED_COPY_BYTES = 4 << 20 };
+
+static void copy_step(const hki_task *task, const hki_bound_step *step)
+{
+    const hki_piece *to = &task->program->pieces[step->destination];
+    const hki_piece *from = &task->program->pieces[step->source];
+    uint32_t i = 0, k = 0;
+    uint64_t in_to = 0, in_from = 0;
+    while (i < step->destination_count && k < step->source_count) {
+        uint64_t left_to = to[i].bytes - in_to, left_from = from[k].bytes - in_from;
+        uint64_t run = left_to < left_from ? left_to : left_from;
+        char *out = hki_task_at(task, &to[i]) + in_to;
+        hki_copy_bytes(out, hki_task_at(task, &from[k]) + in_from, (size_t)run, run >= STREAMED_COPY_BYTES);
+        if ((step->flags & HKI_FINISH) && task->divisor > 1)
+            hki_reduce_finish(task->reducer, out, run / task->reducer->element_bytes, task->divisor);
+        in_to += run;
+        in_from += run;
+        if (in_to == to[i].bytes)
+            i++, in_to = 0;
+        if (in_from == from[k].bytes)
+            k++, in_from = 0;
+    }
+}
+
+/* Piece by piece; more sources than fit a pass are reduced in several, the division last. */
+static void reduce_step(const hki_task *task, const hki_bound_step *step)
+{
+    const void *sources[MANY_SOURCES];
+    uint32_t divisor = step->flags & HKI_FINISH ? task->divisor : 1;
+    for (uint32_t i = 0; i < step->destination_count; i++) {
+        const hki_piece *to = &task->program->pieces[step->destination + i];
+        char *out = hki_task_at(task, to);
+        uint64_t count = to->bytes / task->reducer->element_bytes;
+        uint32_t used = 0;
+        for (uint32_t first = 0; first < step->operands; first = used) {
+            uint32_t held = 0;
+            if (first > 0)
+                sources[held++] = out;
+            while (held < MANY_SOURCES && used < step->operands) {
+                uint32_t piece = step->source + used * step->destination_count + i;
+                sources[held++] = hki_task_at(task, &task->program->pieces[piece]);
+                used++;
+            }
+            hki_reduce_many(task->reducer, out, sources, held, count, used == step->operands ? divisor : 1);
+        }
+    }
+}
+
+void hki_local_step(const hki_task *task, const hki_bound_step *step)
+{
+    if (step->verb == HKI_VERB_COPY)
+        copy_step(task, step);
+    else
+        reduce_step(task, step);
+}
+
+bool hki_program_is_linear(const hki_bound *program, bool order_is_valid, size_t eager)
+{
+    if (!order_is_valid || program->largest_message > eager)
+        return false;
+    for (uint32_t i = 0; i < program->step_count; i++) {
+        const hki_bound_step *step = &program->steps[i];
+        bool message = step->verb != HKI_VERB_COPY && step->verb != HKI_VERB_REDUCE;
+        if (message && (step->destination_count > 1 || step->source_count > 1))
+            return false;
+    }
+    return true;
+}
+
+hk_status hki_task_start(hki_task *task)
+{
+    task->ended = false;
+    task->status = HK_OK;
+    task->position = 0;
+    task->ready_count = 0;
+    task->frame.kind = HKI_FRAME_EAGER;
+    hki_list_append(&task->engine->active, &task->node);
+    if (task->linear) {
+        hki_linear_run(task);
+        return HK_OK;
+    }
+    hk_status status = hki_graph_start(task, 0);
+    if (status != HK_OK)
+        hki_list_remove(&task->node);
+    return status;
+}
+
+void hki_task_end(hki_task *task, hk_status status)
+{
+    hki_list_remove(&task->node);
+    task->status = status;
+    task->ended = true;
+}
+
+void hki_task_cancel(hki_task *task, hk_status status)
+{
+    if (task->ended)
+        return;
+    for (uint32_t i = 0; !task->linear && i < task->program->step_count; i++) {
+        if (!task->transfers[i])
+            continue;
+        hki_msg_cancel(task->engine->endpoint, task->transfers[i]);
+        hki_transfer_release(task->engine->endpoint, task->transfers[i]);
+        task->transfers[i] = NULL;
+    }
+    hki_task_end(task, status);
+}
+
+void hki_task_free_memory(hki_task *task)
+{
+    free(task->memory);
+    task->memory = NULL;
+    task->capacity = 0;
+}
+
+uint32_t hki_task_awaits(const hki_task *task, uint32_t *ranks, uint32_t capacity)
+{
+    uint32_t count = 0;
+    if (task->linear && task->position < task->program->step_count) {
+        if (capacity)
+            ranks[count++] = task->program->steps[task->position].peer;
+        return count;
+    }
+    for (uint32_t i = 0; !task->linear && i < task->program->step_count && count < capacity; i++) {
+        const hki_transfer *transfer = task->transfers[i];
+        if (!transfer || transfer->is_send)
+            continue;
+        uint32_t peer = task->program->steps[i].peer;
+        bool listed = false;
+        for (uint32_t k = 0; k < count; k++)
+            listed |= ranks[k] == peer;
+        if (!listed)
+            ranks[count++] = peer;
+    }
+    return count;
+}
+
+bool hki_task_sends(const hki_task *task, uint32_t *rank)
+{
+    for (uint32_t i = 0; !task->linear && i < task->program->step_count; i++) {
+        if (task->transfers[i] && task->transfers[i]->is_send) {
+            *rank = task->program->steps[i].peer;
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,173 @@
+/*
+ * Progress and waiting. A wait polls for about twice the time that a message takes, yields a few times, then sleeps; no
+ * clock is read before the first yield.
+ */
+#include "exec/internal.h"
+
+#include "base/clock.h"
+#include "base/settings.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Measured with ranks ≤ cores and with 4 and 8 ranks on 2 cores: with more ranks than cores any spinning delays the
+ * rank that everybody waits for, and a single yield before the futex costs three times as much as ten. */
+enum {
+    SPINS_ALONE = 2000,
+    YIELDS_ALONE = 20,
+    SPINS_SHARED = 1,
+    YIELDS_SHARED = 100,
+    SPINS_WITHOUT_PAUSE = 64,
+    SLEEP_MICROSECONDS = 50000,
+    SLOW_NANOSECONDS = 20000000
+};
+
+static uint32_t quota_cpus(void)
+{
+    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
+    long quota = 0, period = 0;
+    uint32_t cpus = UINT32_MAX;
+    if (file && fscanf(file, "%ld %ld", &quota, &period) == 2 && quota > 0 && period > 0)
+        cpus = (uint32_t)((quota + period - 1) / period);
+    if (file)
+        fclose(file);
+    return cpus ? cpus : 1;
+}
+
+uint32_t hki_usable_cpus(void)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    uint32_t cpus = 1;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        cpus = (uint32_t)CPU_COUNT(&set);
+    uint32_t quota = quota_cpus();
+    return quota < cpus ? quota : cpus;
+}
+
+void hki_engine_open(hki_engine *engine, hki_endpoint *endpoint, uint32_t local_ranks, uint32_t usable_cpus)
+{
+    memset(engine, 0, sizeof *engine);
+    engine->endpoint = endpoint;
+    hki_list_init(&engine->active);
+    bool alone = local_ranks <= usable_cpus;
+    int64_t spins = hki_setting_integer(HKI_SET_SPIN);
+    int64_t yields = hki_setting_integer(HKI_SET_YIELD);
+    engine->patience.spins = spins >= 0 ? (uint32_t)spins : alone ? SPINS_ALONE : SPINS_SHARED;
+    engine->patience.yields = yields >= 0 ? (uint32_t)yields : alone ? YIELDS_ALONE : YIELDS_SHARED;
+}
+
+bool hki_engine_progress(hki_engine *engine)
+{
+    bool any = false;
+    hki_list_each_safe (node, following, &engine->active) {
+        hki_task *task = hki_list_entry(node, hki_task, node);
+        any |= task->linear ? hki_linear_run(task) : hki_graph_run(task);
+    }
+    any |= hki_msg_progress(engine->endpoint);
+    return any;
+}
+
+static inline void pause_cpu(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static bool arm_all(hki_endpoint *endpoint)
+{
+    for (uint32_t i = 0; i < endpoint->transport_count; i++) {
+        if (endpoint->transports[i]->arm(endpoint->instances[i]))
+            continue;
+        while (i-- > 0)
+            endpoint->transports[i]->disarm(endpoint->instances[i]);
+        return false;
+    }
+    return true;
+}
+
+static void sleep_armed(hki_endpoint *endpoint)
+{
+    const hk_transport_ops *only = endpoint->transports[0];
+    if (endpoint->transport_count == 1 && only->sleep) {
+        only->sleep(endpoint->instances[0], SLEEP_MICROSECONDS);
+    } else {
+        struct pollfd set[4];
+        for (uint32_t i = 0; i < endpoint->transport_count; i++)
+            set[i] = (struct pollfd){.fd = endpoint->transports[i]->event_fd(endpoint->instances[i]), .events = POLLIN};
+        poll(set, endpoint->transport_count, SLEEP_MICROSECONDS / 1000);
+    }
+    for (uint32_t i = 0; i < endpoint->transport_count; i++)
+        endpoint->transports[i]->disarm(endpoint->instances[i]);
+}
+
+/* Sleeps until something arrives, unless something is there already. */
+static void sleep_a_while(hki_engine *engine)
+{
+    hki_endpoint *endpoint = engine->endpoint;
+    bool armed = !endpoint->pulling && arm_all(endpoint);
+    if (!armed)
+        return;
+    engine->sleeps++;
+    if (engine->unlock)
+        engine->unlock(engine->context);
+    if (endpoint->transport_count == 0)
+        usleep(1000); /* alone in the world: only another thread can help */
+    else
+        sleep_armed(endpoint);
+    if (engine->lock)
+        engine->lock(engine->context);
+}
+
+static void yield(hki_engine *engine)
+{
+    if (engine->unlock)
+        engine->unlock(engine->context);
+    sched_yield();
+    if (engine->lock)
+        engine->lock(engine->context);
+}
+
+/* What a wait does when the spins are used up; returns the yields done since something last moved. */
+static uint32_t be_patient(hki_engine *engine, uint32_t yields, uint64_t *next_look)
+{
+    if (yields < engine->patience.yields)
+        yield(engine);
+    else
+        sleep_a_while(engine);
+    if (yields % 16 == 0 || yields >= engine->patience.yields) {
+        uint64_t now = hki_now();
+        if (now >= *next_look) {
+            *next_look = now + SLOW_NANOSECONDS;
+            engine->slow(engine->context, now);
+        }
+    }
+    return yields + 1;
+}
+
+void hki_engine_wait(hki_engine *engine, const bool *ended)
+{
+    uint32_t spins = 0, yields = 0;
+    uint64_t next_look = 0;
+    while (!*ended) {
+        if (hki_engine_progress(engine)) {
+            spins = yields = 0;
+            continue;
+        }
+        if (*ended)
+            break;
+        if (spins < engine->patience.spins) {
+            if (spins++ >= SPINS_WITHOUT_PAUSE)
+                pause_cpu();
+            continue;
+        }
+        yields = be_patient(engine, yields, &next_look);
+    }
+}

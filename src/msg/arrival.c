@@ -1,0 +1,413 @@
+/* Arrivals: what is done with the frame at the head of a channel's FIFO. */
+#include "msg/internal.h"
+
+#include "base/error.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { DRAIN_FRAMES = 64, CONTROL_BYTES = HK_TRANSPORT_WHOLE };
+
+/* --- taking a payload -------------------------------------------------------------------------------------------- */
+
+/* Moves the head's payload into a sink (NULL: drops it), and the head off the FIFO. False: more is yet to come. */
+static bool take(hki_channel *channel, hk_arrival *arrival, hki_sink *sink)
+{
+    if (arrival->data || arrival->bytes == 0) {
+        if (sink && arrival->bytes)
+            hki_sink_feed(sink, arrival->data, arrival->bytes);
+        channel->ops->consume(channel->link);
+        return true;
+    }
+    size_t left = arrival->bytes;
+    while (left > 0) {
+        unsigned char bounce[16384];
+        void *where = bounce;
+        size_t direct = sink ? hki_sink_direct(sink, &where) : 0;
+        size_t wanted = direct ? direct : sizeof bounce;
+        size_t moved = 0;
+        if (channel->ops->read(channel->link, direct ? where : bounce, wanted < left ? wanted : left, &moved) !=
+                HK_TRANSPORT_OK ||
+            moved == 0)
+            return false;
+        if (direct)
+            hki_sink_advance(sink, moved);
+        else if (sink)
+            hki_sink_feed(sink, bounce, moved);
+        left -= moved;
+    }
+    channel->ops->consume(channel->link);
+    return true;
+}
+
+/* --- messages that nobody has asked for yet ------------------------------------------------------------------------
+ */
+
+hki_unexpected *hki_unexpected_new(hki_channel *channel, const hk_frame *frame, uint64_t bytes)
+{
+    hki_unexpected *record = malloc(sizeof *record + bytes);
+    if (!record)
+        return NULL;
+    memset(record, 0, sizeof *record);
+    record->channel = channel;
+    record->frame = *frame;
+    record->bytes = bytes;
+    record->piece = (struct iovec){record->data, bytes};
+    hki_sink_copy(&record->sink, &record->piece, 1, bytes);
+    hki_list_init(&record->node);
+    hki_endpoint *endpoint = channel->endpoint;
+    endpoint->unexpected_bytes += bytes;
+    if (endpoint->unexpected_bytes > endpoint->unexpected_peak)
+        endpoint->unexpected_peak = endpoint->unexpected_bytes;
+    return record;
+}
+
+void hki_unexpected_free(hki_unexpected *record)
+{
+    if (record->channel->reading_unexpected == record) {
+        record->channel->reading_unexpected = NULL;
+        record->channel->skipping = true;
+    }
+    record->channel->endpoint->unexpected_bytes -= record->piece.iov_len;
+    hki_list_remove(&record->node);
+    free(record);
+}
+
+hki_unexpected *hki_unexpected_find(hki_channel *channel, const hk_frame *frame, bool grant)
+{
+    hki_list_each (node, &channel->unexpected) {
+        hki_unexpected *record = hki_list_entry(node, hki_unexpected, node);
+        if (hki_same_key(&record->frame, frame) && (record->frame.kind == HKI_FRAME_GRANT) == grant)
+            return record;
+    }
+    return NULL;
+}
+
+/* --- by kind -------------------------------------------------------------------------------------------------------
+ */
+
+static hki_transfer *find_posted(hki_channel *channel, const hk_frame *frame)
+{
+    hki_list_each (node, &channel->posted) {
+        hki_transfer *transfer = hki_list_entry(node, hki_transfer, node);
+        if (hki_same_key(&transfer->frame, frame))
+            return transfer;
+    }
+    return NULL;
+}
+
+/* True if the payload belongs to the receive; else the mismatch has been reported. */
+static bool agrees(hki_channel *channel, const hki_transfer *transfer, const hk_frame *frame, uint64_t bytes)
+{
+    if (transfer->frame.fingerprint == frame->fingerprint && transfer->bytes == bytes)
+        return true;
+    channel->endpoint->listener.mismatch(channel->endpoint->listener.context, channel, frame);
+    return false;
+}
+
+/* A collective message that no receive waits for: kept, dropped or reported. NULL unless kept. */
+static hki_unexpected *keep(hki_channel *channel, const hk_frame *frame, uint64_t bytes)
+{
+    hki_listener *listener = &channel->endpoint->listener;
+    hki_verdict verdict = listener->stray(listener->context, channel, frame);
+    if (verdict == HKI_MISMATCH)
+        listener->mismatch(listener->context, channel, frame);
+    if (verdict != HKI_KEEP || channel->lost)
+        return NULL;
+    hki_unexpected *record = hki_unexpected_new(channel, frame, bytes);
+    if (!record) {
+        hki_channel_fail(channel, HK_ERR_NO_MEMORY, "no memory to keep a message that came early");
+        return NULL;
+    }
+    return record;
+}
+
+static void owe_for(hki_channel *channel, const hk_frame *frame, uint64_t bytes)
+{
+    if (frame->kind == HKI_FRAME_EAGER || frame->kind == HKI_FRAME_POINT_EAGER)
+        hki_channel_owe(channel, bytes + HKI_EAGER_OVERHEAD, 0);
+    else if (frame->kind == HKI_FRAME_ANNOUNCE || frame->kind == HKI_FRAME_POINT_ANNOUNCE)
+        hki_channel_owe(channel, 0, 1);
+}
+
+static void eager_taken(hki_channel *channel, hki_transfer *transfer, const hk_frame *frame, uint64_t bytes)
+{
+    owe_for(channel, frame, bytes);
+    hki_transfer_end(transfer, HK_OK);
+}
+
+static bool drop(hki_channel *channel, hk_arrival *arrival)
+{
+    channel->skipping = !take(channel, arrival, NULL);
+    return !channel->skipping;
+}
+
+/* Reads on into whatever the head frame was found to belong to. */
+static bool resume(hki_channel *channel, hk_arrival *arrival)
+{
+    hki_transfer *transfer = channel->reading;
+    hki_unexpected *record = channel->reading_unexpected;
+    if (channel->skipping)
+        return drop(channel, arrival);
+    hk_frame frame = arrival->frame;
+    if (!take(channel, arrival, transfer ? &transfer->sink : &record->sink))
+        return false;
+    channel->reading = NULL;
+    channel->reading_unexpected = NULL;
+    if (record)
+        record->complete = true;
+    else if (frame.kind != HKI_FRAME_DATA)
+        eager_taken(channel, transfer, &frame, transfer->moved);
+    else if (transfer->moved == transfer->bytes)
+        hki_transfer_end(transfer, HK_OK);
+    return true;
+}
+
+static bool on_eager(hki_channel *channel, hk_arrival *arrival)
+{
+    hki_transfer *transfer = find_posted(channel, &arrival->frame);
+    uint64_t bytes = arrival->bytes;
+    if (transfer) {
+        if (!agrees(channel, transfer, &arrival->frame, bytes))
+            return drop(channel, arrival);
+        transfer->moved = bytes;
+        channel->reading = transfer;
+        return resume(channel, arrival);
+    }
+    hki_unexpected *record = keep(channel, &arrival->frame, bytes);
+    if (!record)
+        return channel->lost ? false : (owe_for(channel, &arrival->frame, bytes), drop(channel, arrival));
+    hki_list_append(&channel->unexpected, &record->node);
+    channel->reading_unexpected = record;
+    return resume(channel, arrival);
+}
+
+static bool on_point_eager(hki_channel *channel, hk_arrival *arrival)
+{
+    hki_endpoint *endpoint = channel->endpoint;
+    hki_matcher *matcher = hki_matcher_find(endpoint, arrival->frame.communicator);
+    hki_transfer *transfer = matcher ? hki_point_match(matcher, channel, (int)arrival->frame.operation) : NULL;
+    if (transfer) {
+        hki_point_take(transfer, channel, &arrival->frame, arrival->bytes);
+        channel->reading = transfer;
+        transfer->moved = arrival->bytes;
+        return resume(channel, arrival);
+    }
+    if (hki_endpoint_freed(endpoint, arrival->frame.communicator)) {
+        owe_for(channel, &arrival->frame, arrival->bytes);
+        return drop(channel, arrival);
+    }
+    hki_unexpected *record = hki_unexpected_new(channel, &arrival->frame, arrival->bytes);
+    if (!record) {
+        hki_channel_fail(channel, HK_ERR_NO_MEMORY, "no memory to keep a message that came early");
+        return false;
+    }
+    hki_list_append(matcher ? &matcher->unexpected : &channel->unexpected, &record->node);
+    channel->reading_unexpected = record;
+    return resume(channel, arrival);
+}
+
+static void on_announce(hki_channel *channel, const hk_frame *frame, const hki_announcement *announcement)
+{
+    hki_transfer *transfer = find_posted(channel, frame);
+    if (transfer) {
+        if (!agrees(channel, transfer, frame, announcement->bytes))
+            return;
+        owe_for(channel, frame, 0);
+        hki_accept_announcement(channel, transfer, announcement);
+        return;
+    }
+    hki_unexpected *record = keep(channel, frame, 0);
+    if (!record) {
+        owe_for(channel, frame, 0);
+        return;
+    }
+    record->announcement = *announcement;
+    record->complete = true;
+    hki_list_append(&channel->unexpected, &record->node);
+}
+
+static void on_point_announce(hki_channel *channel, const hk_frame *frame, const hki_announcement *announcement)
+{
+    hki_endpoint *endpoint = channel->endpoint;
+    hki_matcher *matcher = hki_matcher_find(endpoint, frame->communicator);
+    hki_transfer *transfer = matcher ? hki_point_match(matcher, channel, (int)frame->operation) : NULL;
+    if (transfer) {
+        hki_point_take(transfer, channel, frame, announcement->bytes);
+        owe_for(channel, frame, 0);
+        hki_accept_announcement(channel, transfer, announcement);
+        return;
+    }
+    if (hki_endpoint_freed(endpoint, frame->communicator)) {
+        owe_for(channel, frame, 0);
+        return;
+    }
+    hki_unexpected *record = hki_unexpected_new(channel, frame, 0);
+    if (!record) {
+        hki_channel_fail(channel, HK_ERR_NO_MEMORY, "no memory to keep an announcement");
+        return;
+    }
+    record->announcement = *announcement;
+    record->bytes = announcement->bytes;
+    record->complete = true;
+    hki_list_append(matcher ? &matcher->unexpected : &channel->unexpected, &record->node);
+}
+
+static bool on_data(hki_channel *channel, hk_arrival *arrival)
+{
+    hki_transfer *transfer = hki_token_find(channel->endpoint, arrival->frame.communicator);
+    if (!transfer || transfer->is_send || transfer->channel != channel ||
+        (transfer->state != HKI_TRANSFER_POSTED && transfer->state != HKI_TRANSFER_STREAMING))
+        return drop(channel, arrival); /* its receive was cancelled */
+    if (transfer->pieces_moved != arrival->frame.operation || transfer->moved + arrival->bytes > transfer->bytes) {
+        hki_channel_fail(channel, HK_ERR_TRANSPORT, "peer sent pieces of a message out of order");
+        return false;
+    }
+    if (transfer->state == HKI_TRANSFER_POSTED) {
+        transfer->state = HKI_TRANSFER_STREAMING;
+        hki_list_remove(&transfer->node);
+        hki_list_append(&channel->receiving, &transfer->node);
+    }
+    transfer->pieces_moved++;
+    transfer->moved += arrival->bytes;
+    channel->reading = transfer;
+    return resume(channel, arrival);
+}
+
+static void on_credit(hki_channel *channel, const hk_frame *frame)
+{
+    channel->eager_out -= frame->communicator < channel->eager_out ? frame->communicator : channel->eager_out;
+    channel->announce_out -= frame->operation < channel->announce_out ? frame->operation : channel->announce_out;
+    if (!hki_list_empty(&channel->queued))
+        hki_channel_work(channel);
+}
+
+/* Frames of a few bytes: copied out, taken off the FIFO, then used. */
+static bool on_small(hki_channel *channel, hk_arrival *arrival)
+{
+    unsigned char data[CONTROL_BYTES] __attribute__((aligned(8)));
+    hk_frame frame = arrival->frame;
+    size_t bytes = arrival->bytes;
+    if (bytes > sizeof data || (bytes > 0 && !arrival->data)) {
+        hki_channel_fail(channel, HK_ERR_TRANSPORT, "peer sent a control frame that is too long");
+        return false;
+    }
+    if (bytes)
+        memcpy(data, arrival->data, bytes);
+    channel->ops->consume(channel->link);
+    bool announcement = frame.kind == HKI_FRAME_ANNOUNCE || frame.kind == HKI_FRAME_POINT_ANNOUNCE;
+    if ((announcement && bytes != sizeof(hki_announcement)) ||
+        (frame.kind == HKI_FRAME_GRANT && bytes != sizeof(hki_grant))) {
+        hki_channel_fail(channel, HK_ERR_TRANSPORT, "peer sent a malformed frame");
+        return false;
+    }
+    hki_listener *listener = &channel->endpoint->listener;
+    switch (frame.kind) {
+    case HKI_FRAME_ANNOUNCE:
+        on_announce(channel, &frame, (const hki_announcement *)(const void *)data);
+        break;
+    case HKI_FRAME_POINT_ANNOUNCE:
+        on_point_announce(channel, &frame, (const hki_announcement *)(const void *)data);
+        break;
+    case HKI_FRAME_GRANT:
+        hki_on_grant(channel, &frame, (const hki_grant *)(const void *)data);
+        break;
+    case HKI_FRAME_DONE:
+        hki_on_done(channel, &frame);
+        break;
+    case HKI_FRAME_CREDIT:
+        on_credit(channel, &frame);
+        break;
+    case HKI_FRAME_ABORT:
+    case HKI_FRAME_QUERY:
+    case HKI_FRAME_ANSWER:
+        listener->control(listener->context, channel, &frame, data, bytes);
+        break;
+    default:
+        hki_channel_fail(channel, HK_ERR_TRANSPORT, "peer sent a frame of unknown kind");
+        return false;
+    }
+    return true;
+}
+
+static bool dispatch(hki_channel *channel, hk_arrival *arrival)
+{
+    if (channel->reading || channel->reading_unexpected || channel->skipping)
+        return resume(channel, arrival);
+    switch (arrival->frame.kind) {
+    case HKI_FRAME_EAGER:
+        return on_eager(channel, arrival);
+    case HKI_FRAME_POINT_EAGER:
+        return on_point_eager(channel, arrival);
+    case HKI_FRAME_DATA:
+        return on_data(channel, arrival);
+    default:
+        return on_small(channel, arrival);
+    }
+}
+
+bool hki_channel_drain(hki_channel *channel)
+{
+    bool any = false;
+    hk_arrival arrival;
+    for (int frames = 0; frames < DRAIN_FRAMES && !channel->lost && channel->link; frames++) {
+        hk_transport_result result = channel->ops->peek(channel->link, &arrival);
+        if (result == HK_TRANSPORT_LOST) {
+            const char *reason = "connection lost";
+            channel->ops->link_state(channel->link, &reason);
+            hki_channel_fail(channel, HK_ERR_PEER_LOST, reason);
+            return true;
+        }
+        if (result != HK_TRANSPORT_OK)
+            break;
+        any = true;
+        if (!dispatch(channel, &arrival))
+            break;
+    }
+    return any;
+}
+
+/* --- the fast way to receive ---------------------------------------------------------------------------------------
+ */
+
+static const void *take_kept(hki_channel *channel, const hk_frame *frame, size_t bytes, hki_unexpected **kept)
+{
+    hki_unexpected *record = hki_unexpected_find(channel, frame, false);
+    if (!record || !record->complete || record->frame.kind != HKI_FRAME_EAGER)
+        return NULL;
+    if (record->bytes != bytes || record->frame.fingerprint != frame->fingerprint) {
+        channel->endpoint->listener.mismatch(channel->endpoint->listener.context, channel, &record->frame);
+        return NULL;
+    }
+    *kept = record;
+    return record->data;
+}
+
+const void *hki_msg_take(hki_channel *channel, const hk_frame *frame, size_t bytes, hki_unexpected **kept)
+{
+    *kept = NULL;
+    if (!hki_list_empty(&channel->unexpected)) {
+        const void *data = take_kept(channel, frame, bytes, kept);
+        if (data)
+            return data;
+    }
+    hk_arrival arrival;
+    if (channel->lost || channel->ops->peek(channel->link, &arrival) != HK_TRANSPORT_OK)
+        return NULL;
+    if (arrival.frame.kind == HKI_FRAME_EAGER && hki_same_key(&arrival.frame, frame) &&
+        arrival.frame.fingerprint == frame->fingerprint && arrival.bytes == bytes && (arrival.data || bytes == 0) &&
+        !channel->reading && !channel->reading_unexpected && !channel->skipping)
+        return arrival.data ? arrival.data : (const void *)"";
+    hki_channel_drain(channel);
+    return NULL;
+}
+
+void hki_msg_take_end(hki_channel *channel, size_t bytes, hki_unexpected *kept)
+{
+    if (kept)
+        hki_unexpected_free(kept);
+    else
+        channel->ops->consume(channel->link);
+    hki_channel_owe(channel, bytes + HKI_EAGER_OVERHEAD, 0);
+}

@@ -1,0 +1,276 @@
+/*
+ * Messages between two ranks of a context: matching, eager and rendezvous, credits, sinks; once for all transports.
+ *
+ * An endpoint is one context's share of it; a channel is one peer; a transfer is one message on its way. Everything is
+ * called by one thread at a time per endpoint. Nothing blocks.
+ *
+ * Protocols. Up to the eager limit a message travels with its header, within the credit that the receiver gave. A
+ * larger one is announced by the sender as soon as it is posted, with a description of its memory, and a receiver that
+ * expects it grants it as soon as the receive is posted; whichever arrives first settles it, so that a known schedule
+ * pays no extra round trip: pull    the memory can be mapped or copied from: the receiver takes it and says DONE stream
+ * otherwise the sender, once granted, cuts it into DATA frames that always have a place to go So nothing above the
+ * eager limit enters the FIFO before the receiver has granted it: its head is always consumable.
+ *
+ * Credits bound what a receiver may have to keep of messages that nobody has asked for yet: eager bytes by
+ * HKI_EAGER_WINDOW a peer, announcements by HKI_ANNOUNCE_WINDOW. Without credit a message waits at the sender.
+ */
+#ifndef HKI_MSG_MSG_H
+#define HKI_MSG_MSG_H
+
+#include <hocket/transport.h>
+
+#include "base/list.h"
+#include "dtype/dtype.h"
+
+#include <sys/uio.h>
+
+enum hki_frame_kind {
+    HKI_FRAME_EAGER,          /* collective message, whole */
+    HKI_FRAME_ANNOUNCE,       /* collective message to be fetched: hki_announcement */
+    HKI_FRAME_POINT_EAGER,    /* point-to-point, whole */
+    HKI_FRAME_POINT_ANNOUNCE, /* point-to-point, to be fetched */
+    HKI_FRAME_GRANT,          /* hki_grant: send it as DATA */
+    HKI_FRAME_DATA,           /* communicator = receiver's token, operation = number of the piece */
+    HKI_FRAME_DONE,           /* communicator = sender's token: pulled */
+    HKI_FRAME_CREDIT,         /* communicator = eager bytes returned, operation = announcements returned */
+    HKI_FRAME_ABORT,          /* communicator is poisoned: ordinal = status, operation = op number; text */
+    HKI_FRAME_QUERY,          /* where are you in operation `operation` of this communicator? */
+    HKI_FRAME_ANSWER,         /* hki_answer */
+    HKI_FRAME_KINDS
+};
+
+enum {
+    HKI_EAGER_WINDOW = 256 * 1024, /* bytes of eager messages that a peer may have under way; guessed */
+    HKI_EAGER_OVERHEAD = 192,      /* what each of them costs beside its payload */
+    HKI_ANNOUNCE_WINDOW = 1024,    /* announcements that a peer may have under way; guessed */
+    HKI_PULL_PIECE = 256 * 1024    /* a pull yields to other work after so many bytes; measured best for get */
+};
+
+typedef struct hki_announcement {
+    uint64_t bytes;
+    uint32_t token;     /* of the sender's transfer */
+    uint32_t protocols; /* HK_TRANSPORT_MAP | GET, or 0: only as a stream */
+    hk_remote remote;
+} hki_announcement;
+
+typedef struct hki_grant {
+    uint32_t receiver_token;
+    uint32_t sender_token; /* 0: unknown, find it by key */
+} hki_grant;
+
+/* Where incoming bytes go: copied to, or reduced into, a list of pieces; elements may be split between two feeds. */
+typedef struct hki_sink {
+    const struct iovec *destination;
+    const struct iovec *local;  /* reducing: the other operand, cut like destination; may be equal to it */
+    const hki_reducer *reducer; /* NULL: copy */
+    uint32_t pieces, piece;     /* number, and where the cursor is */
+    size_t offset;              /* cursor within the piece */
+    uint64_t room;              /* bytes that still fit */
+    uint32_t divisor;           /* > 1: finish of an average */
+    uint32_t carried;           /* bytes of a split element in `carry` */
+    bool incoming_left;
+    bool streaming; /* result is large and not read soon: non-temporal stores */
+    bool failed;    /* no memory for a split element */
+    unsigned char small[16];
+    unsigned char *carry; /* `small`, or allocated for larger elements */
+} hki_sink;
+
+void hki_sink_copy(hki_sink *sink, const struct iovec *destination, uint32_t pieces, uint64_t bytes);
+/* Takes bytes; what exceeds the room is dropped. */
+void hki_sink_feed(hki_sink *sink, const void *data, size_t bytes);
+/* For transports that read: where the next bytes can go directly (copying sinks); 0 if they cannot. */
+size_t hki_sink_direct(const hki_sink *sink, void **where);
+void hki_sink_advance(hki_sink *sink, size_t bytes); /* after a direct read */
+void hki_sink_close(hki_sink *sink);
+
+typedef struct hki_endpoint hki_endpoint;
+typedef struct hki_channel hki_channel;
+typedef struct hki_matcher hki_matcher;
+typedef struct hki_transfer hki_transfer;
+
+typedef enum hki_transfer_state {
+    HKI_TRANSFER_IDLE,
+    HKI_TRANSFER_QUEUED,    /* send: waits for credit, room or the link */
+    HKI_TRANSFER_ANNOUNCED, /* send: waits for GRANT or DONE */
+    HKI_TRANSFER_STREAMING, /* send: granted; receive: DATA is coming */
+    HKI_TRANSFER_POSTED,    /* receive: nothing has come yet (a GRANT may be out) */
+    HKI_TRANSFER_PULLING,   /* receive: taking it from the peer's memory */
+    HKI_TRANSFER_DONE
+} hki_transfer_state;
+
+/* Called once when the transfer has ended; the transfer may be freed or used again in it. */
+typedef void hki_transfer_done(hki_transfer *transfer, hk_status status);
+
+struct hki_transfer {
+    hki_node node;        /* in one list of its channel or matcher */
+    hki_channel *channel; /* receive from any source: NULL until matched */
+    hk_frame frame;
+    hki_transfer_state state;
+    bool is_send, point, granted, truncated;
+    uint32_t protocols;
+    uint32_t token, peer_token;
+    uint32_t pieces_moved;      /* DATA frames sent or taken */
+    uint64_t bytes, moved;      /* length of the message (receive: of the buffer, until matched), and so far */
+    const struct iovec *pieces; /* send: source, and its cursor */
+    uint32_t piece_count, piece;
+    size_t offset;
+    struct iovec one, one_local; /* storage for the common single piece */
+    hki_sink sink;
+    hk_remote remote;
+    const char *mapped;
+    hki_matcher *matcher;
+    int tag; /* receive: wanted, then got */
+    hki_transfer_done *done;
+    void *owner;
+    uint32_t step;
+};
+
+/* What messages need to know of the layers above. */
+typedef enum hki_verdict {
+    HKI_KEEP,    /* will be asked for later */
+    HKI_DROP,    /* for something that is over */
+    HKI_MISMATCH /* the operation is known here under another fingerprint */
+} hki_verdict;
+
+typedef struct hki_listener {
+    void *context;
+    /* A collective message that no receive waits for: what about it? */
+    hki_verdict (*stray)(void *context, hki_channel *channel, const hk_frame *frame);
+    /* A message whose fingerprint differs from the operation's here. */
+    void (*mismatch)(void *context, hki_channel *channel, const hk_frame *frame);
+    /* ABORT, QUERY, ANSWER frames. */
+    void (*control)(void *context, hki_channel *channel, const hk_frame *frame, const void *data, size_t bytes);
+    /* The peer is gone: all its transfers have been failed already. */
+    void (*lost)(void *context, hki_channel *channel, hk_status status, const char *reason);
+} hki_listener;
+
+/* A record kept of a message or grant that came before anybody asked. */
+typedef struct hki_unexpected {
+    hki_node node; /* in its channel (collective) or matcher (point-to-point) */
+    hki_channel *channel;
+    hk_frame frame;
+    uint64_t bytes;
+    bool complete; /* all its bytes are here (announcements: always) */
+    hki_announcement announcement;
+    hki_transfer *own; /* a rank's message to itself, not copied */
+    hki_sink sink;     /* while it is being read */
+    struct iovec piece;
+    unsigned char data[];
+} hki_unexpected;
+
+/* A small frame that found no room and goes out first when there is some. */
+typedef struct hki_control {
+    hki_node node;
+    hk_frame frame;
+    size_t bytes;
+    unsigned char data[];
+} hki_control;
+
+struct hki_channel {
+    hki_endpoint *endpoint;
+    const hk_transport_ops *ops;
+    hk_link *link;
+    hk_transport_limits limits;
+    size_t eager_limit;
+    uint32_t rank; /* in the context's world */
+    bool self, connected, lost, peer_pulls, polled;
+    uint32_t interest; /* receives and answers awaited: poll it while > 0 */
+    hki_node poll_node;
+    hki_node work_node;  /* in endpoint.working while something waits to be sent */
+    hki_node controls;   /* hki_control */
+    hki_node queued;     /* sends, in order */
+    hki_node announced;  /* sends */
+    hki_node streams;    /* sends */
+    hki_node posted;     /* collective receives */
+    hki_node receiving;  /* receives that stream or pull */
+    hki_node unexpected; /* hki_unexpected, collective messages and early grants */
+    uint64_t eager_out, eager_owed;
+    uint32_t announce_out, announce_owed;
+    hki_transfer *reading;              /* the head frame is being read into this transfer … */
+    hki_unexpected *reading_unexpected; /* … or this record … */
+    bool skipping;                      /* … or is dropped */
+};
+
+/* Point-to-point matching of one communicator. */
+struct hki_matcher {
+    hki_node node; /* in endpoint.matchers */
+    hki_endpoint *endpoint;
+    uint32_t communicator;
+    hki_node posted;     /* receives, in order of posting */
+    hki_node unexpected; /* hki_unexpected, in order of arrival */
+    uint32_t any_source; /* receives posted without a source: poll everybody */
+};
+
+struct hki_endpoint {
+    hki_channel *channels; /* one a rank of the world */
+    uint32_t ranks, self;
+    hki_listener listener;
+    hki_node polled;  /* channels with interest */
+    hki_node working; /* channels with something to send */
+    hki_node matchers;
+    hki_transfer **tokens;
+    uint32_t token_count, token_free;
+    uint16_t *token_generation;
+    uint32_t *token_next;
+    uint32_t pulling;    /* transfers in state PULLING */
+    uint32_t any_source; /* receives that any rank may answer: poll everybody */
+    const hk_transport_ops *transports[4];
+    hk_transport *instances[4];
+    uint32_t transport_count;
+    uint32_t turns;        /* of progress, to look at doorbells now and then */
+    unsigned char *bounce; /* HKI_PULL_PIECE bytes */
+    uint64_t unexpected_bytes, unexpected_peak;
+    uint32_t freed_ids[1024]; /* communicators that are gone: their messages are dropped */
+    uint32_t freed_count;
+    hki_node spare; /* transfers for reuse */
+    size_t eager_setting;
+};
+
+/* Endpoint. connect gives channel `rank` its transport and link (made by the caller). */
+hk_status hki_endpoint_open(hki_endpoint *endpoint, uint32_t ranks, uint32_t self, const hki_listener *listener);
+void hki_endpoint_close(hki_endpoint *endpoint);
+void hki_endpoint_add_transport(hki_endpoint *endpoint, const hk_transport_ops *ops, hk_transport *transport);
+void hki_channel_attach(hki_channel *channel, const hk_transport_ops *ops, hk_link *link,
+                        const hk_transport_limits *limits);
+
+/* Moves everything that can move. Returns true if anything did. */
+bool hki_msg_progress(hki_endpoint *endpoint);
+/* Takes what lies at the head of one channel, up to a bound; true if anything was there. */
+bool hki_channel_drain(hki_channel *channel);
+/* Looks for dead peers; fails what needs them. */
+void hki_msg_check(hki_endpoint *endpoint);
+/* Sends a frame of the control kinds; never fails for want of room. */
+hk_status hki_channel_control(hki_channel *channel, const hk_frame *frame, const void *data, size_t bytes);
+/* True while frames that this rank owes wait for room. */
+bool hki_msg_busy(const hki_endpoint *endpoint);
+
+/* Transfers. New ones come from a pool; release gives them back. */
+hki_transfer *hki_transfer_new(hki_endpoint *endpoint);
+void hki_transfer_release(hki_endpoint *endpoint, hki_transfer *transfer);
+/* Collective: frame.communicator, operation, fingerprint, ordinal, pieces/sink, bytes, done set by the caller. `done`
+ * may be called before these return. */
+void hki_msg_send(hki_channel *channel, hki_transfer *transfer);
+void hki_msg_recv(hki_channel *channel, hki_transfer *transfer);
+/* The fast way for small messages: true if the message is sent and its buffer free; else nothing has happened. */
+bool hki_msg_send_now(hki_channel *channel, const hk_frame *frame, const void *data, size_t bytes);
+/* The fast way to receive: the payload of the expected eager message where it lies, if it is at the head of the FIFO or
+ * has been kept. Then hki_msg_take_end. NULL if it has not come (or another frame has to be dealt with first; that is
+ * done). A length other than `bytes` is a mismatch. */
+const void *hki_msg_take(hki_channel *channel, const hk_frame *frame, size_t bytes, hki_unexpected **kept);
+void hki_msg_take_end(hki_channel *channel, size_t bytes, hki_unexpected *kept);
+/* Detaches a transfer that has not ended: its buffers are not touched any more when this returns. `done` is not
+ * called. */
+void hki_msg_cancel(hki_endpoint *endpoint, hki_transfer *transfer);
+
+/* Point-to-point. */
+void hki_matcher_open(hki_endpoint *endpoint, hki_matcher *matcher, uint32_t communicator);
+void hki_matcher_close(hki_matcher *matcher);
+void hki_point_send(hki_matcher *matcher, hki_channel *channel, hki_transfer *transfer);
+void hki_point_recv(hki_matcher *matcher, hki_channel *channel, hki_transfer *transfer);
+/* The first kept message that fits, or NULL. */
+const hki_unexpected *hki_point_probe(hki_matcher *matcher, const hki_channel *channel, int tag);
+
+/* Forgets what was kept for a communicator, and drops what still comes for it. */
+void hki_msg_forget(hki_endpoint *endpoint, uint32_t communicator);
+
+#endif

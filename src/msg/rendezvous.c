@@ -1,0 +1,302 @@
+/* Messages above the eager limit: announce, grant, stream, pull. */
+#include "msg/internal.h"
+
+#include "base/error.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { STREAMED_STORE_BYTES = 1 << 20 }; /* results of a pull from here on by non-temporal stores; measured */
+
+/* --- the sender ----------------------------------------------------------------------------------------------------
+ */
+
+/* What the receiver may do with the source: 0 unless it is one piece that the link can describe. */
+static uint32_t describe(hki_channel *channel, hki_transfer *transfer, hki_announcement *announcement)
+{
+    uint32_t protocols = 0;
+    if (transfer->piece_count != 1 || !channel->ops->describe)
+        return 0;
+    if (channel->ops->describe(channel->link, transfer->pieces[0].iov_base, (size_t)transfer->bytes,
+                               &announcement->remote, &protocols) != HK_TRANSPORT_OK)
+        return 0;
+    if (transfer->bytes < channel->limits.get_bytes)
+        protocols &= ~(uint32_t)HK_TRANSPORT_GET;
+    return protocols & (HK_TRANSPORT_MAP | HK_TRANSPORT_GET);
+}
+
+static bool ensure_token(hki_channel *channel, hki_transfer *transfer)
+{
+    if (!transfer->token)
+        transfer->token = hki_token_new(channel->endpoint, transfer);
+    return transfer->token != 0;
+}
+
+/* Moves a send that is IDLE or QUEUED into one of the channel's lists. */
+static void enlist(hki_channel *channel, hki_transfer *transfer, hki_node *list, hki_transfer_state state)
+{
+    if (transfer->state == HKI_TRANSFER_IDLE)
+        hki_channel_interest(channel);
+    hki_list_remove(&transfer->node);
+    hki_list_append(list, &transfer->node);
+    transfer->state = state;
+}
+
+bool hki_announce(hki_channel *channel, hki_transfer *transfer)
+{
+    hki_announcement announcement = {.bytes = transfer->bytes};
+    if (channel->announce_out >= HKI_ANNOUNCE_WINDOW || !ensure_token(channel, transfer))
+        return false;
+    announcement.token = transfer->token;
+    announcement.protocols = transfer->protocols = describe(channel, transfer, &announcement);
+    hki_unexpected *grant = NULL;
+    if (!transfer->point && !hki_list_empty(&channel->unexpected))
+        grant = hki_unexpected_find(channel, &transfer->frame, true);
+    if (grant && grant->frame.fingerprint != transfer->frame.fingerprint) {
+        channel->endpoint->listener.mismatch(channel->endpoint->listener.context, channel, &grant->frame);
+        return false;
+    }
+    if (grant && !transfer->protocols) {
+        uint32_t token = grant->announcement.token;
+        hki_unexpected_free(grant);
+        hki_stream_start(channel, transfer, token);
+        return true;
+    }
+    if (channel->ops->send(channel->link, &transfer->frame, &announcement, sizeof announcement) == HK_TRANSPORT_AGAIN)
+        return false;
+    if (grant)
+        hki_unexpected_free(grant);
+    channel->announce_out++;
+    enlist(channel, transfer, &channel->announced, HKI_TRANSFER_ANNOUNCED);
+    return true;
+}
+
+void hki_stream_start(hki_channel *channel, hki_transfer *transfer, uint32_t receiver_token)
+{
+    transfer->peer_token = receiver_token;
+    enlist(channel, transfer, &channel->streams, HKI_TRANSFER_STREAMING);
+    hki_channel_work(channel);
+    while (transfer->state == HKI_TRANSFER_STREAMING && hki_stream_push(channel, transfer))
+        ;
+}
+
+/* Sends one piece; true if it went. Ends the transfer with the last: its bytes lie in the transport then. */
+bool hki_stream_push(hki_channel *channel, hki_transfer *transfer)
+{
+    const struct iovec *piece = &transfer->pieces[transfer->piece];
+    size_t bytes = piece->iov_len - transfer->offset;
+    if (bytes > channel->limits.piece_bytes)
+        bytes = channel->limits.piece_bytes;
+    hk_frame frame = {
+        .kind = HKI_FRAME_DATA, .communicator = transfer->peer_token, .operation = transfer->pieces_moved};
+    if (channel->ops->send(channel->link, &frame, (char *)piece->iov_base + transfer->offset, bytes) != HK_TRANSPORT_OK)
+        return false;
+    transfer->pieces_moved++;
+    transfer->moved += bytes;
+    transfer->offset += bytes;
+    if (transfer->offset == piece->iov_len) {
+        transfer->piece++;
+        transfer->offset = 0;
+    }
+    if (transfer->moved == transfer->bytes)
+        hki_transfer_end(transfer, HK_OK);
+    return true;
+}
+
+static hki_transfer *find_announced(hki_channel *channel, const hk_frame *frame, uint32_t token)
+{
+    if (token) {
+        hki_transfer *transfer = hki_token_find(channel->endpoint, token);
+        return transfer && transfer->is_send && transfer->channel == channel ? transfer : NULL;
+    }
+    hki_list_each (node, &channel->announced) {
+        hki_transfer *transfer = hki_list_entry(node, hki_transfer, node);
+        if (!transfer->point && hki_same_key(&transfer->frame, frame))
+            return transfer;
+    }
+    return NULL;
+}
+
+/* A grant for a send that this rank has not come to yet is kept until it does. */
+static void keep_grant(hki_channel *channel, const hk_frame *frame, const hki_grant *grant)
+{
+    hki_listener *listener = &channel->endpoint->listener;
+    hki_verdict verdict = listener->stray(listener->context, channel, frame);
+    if (verdict == HKI_MISMATCH)
+        listener->mismatch(listener->context, channel, frame);
+    if (verdict != HKI_KEEP || channel->lost)
+        return;
+    hki_unexpected *record = hki_unexpected_new(channel, frame, 0);
+    if (!record) {
+        hki_channel_fail(channel, HK_ERR_NO_MEMORY, "no memory to keep a grant");
+        return;
+    }
+    record->complete = true;
+    record->announcement.token = grant->receiver_token;
+    hki_list_append(&channel->unexpected, &record->node);
+}
+
+void hki_on_grant(hki_channel *channel, const hk_frame *frame, const hki_grant *grant)
+{
+    hki_transfer *transfer = find_announced(channel, frame, grant->sender_token);
+    if (!transfer) {
+        if (!grant->sender_token)
+            keep_grant(channel, frame, grant);
+        return;
+    }
+    if (!transfer->point && transfer->frame.fingerprint != frame->fingerprint) {
+        channel->endpoint->listener.mismatch(channel->endpoint->listener.context, channel, frame);
+        return;
+    }
+    bool wants_stream = transfer->protocols == 0 || grant->sender_token != 0;
+    if (transfer->state == HKI_TRANSFER_ANNOUNCED && wants_stream)
+        hki_stream_start(channel, transfer, grant->receiver_token);
+}
+
+void hki_on_done(hki_channel *channel, const hk_frame *frame)
+{
+    hki_transfer *transfer = hki_token_find(channel->endpoint, frame->communicator);
+    if (transfer && transfer->is_send && transfer->channel == channel && transfer->state == HKI_TRANSFER_ANNOUNCED)
+        hki_transfer_end(transfer, HK_OK);
+}
+
+/* --- the receiver --------------------------------------------------------------------------------------------------
+ */
+
+static void grant(hki_channel *channel, hki_transfer *transfer, uint32_t sender_token)
+{
+    if (!ensure_token(channel, transfer)) {
+        hki_error(HK_ERR_NO_MEMORY, "no memory for another message in flight");
+        hki_transfer_end(transfer, HK_ERR_NO_MEMORY);
+        return;
+    }
+    hk_frame frame = transfer->frame;
+    frame.kind = HKI_FRAME_GRANT;
+    hki_grant grant = {.receiver_token = transfer->token, .sender_token = sender_token};
+    transfer->granted = true;
+    hki_channel_control(channel, &frame, &grant, sizeof grant);
+}
+
+void hki_grant_early(hki_channel *channel, hki_transfer *transfer)
+{
+    grant(channel, transfer, 0);
+}
+
+static void start_pull(hki_channel *channel, hki_transfer *transfer, const hki_announcement *announcement)
+{
+    transfer->state = HKI_TRANSFER_PULLING;
+    transfer->peer_token = announcement->token;
+    transfer->remote = announcement->remote;
+    transfer->protocols = announcement->protocols;
+    transfer->sink.streaming = transfer->bytes >= STREAMED_STORE_BYTES;
+    channel->endpoint->pulling++;
+    channel->peer_pulls = true;
+    hki_list_remove(&transfer->node);
+    hki_list_append(&channel->receiving, &transfer->node);
+}
+
+/* The receive has been matched with an announcement: pull or have it streamed. */
+void hki_accept_announcement(hki_channel *channel, hki_transfer *transfer, const hki_announcement *announcement)
+{
+    if (announcement->protocols) {
+        start_pull(channel, transfer, announcement);
+        return;
+    }
+    channel->peer_pulls = false;
+    if (!transfer->granted || transfer->point)
+        grant(channel, transfer, announcement->token);
+}
+
+/* Neither way of pulling works: the sender is asked to stream from the start. */
+static void fall_back(hki_channel *channel, hki_transfer *transfer)
+{
+    transfer->state = HKI_TRANSFER_POSTED;
+    channel->endpoint->pulling--;
+    channel->peer_pulls = false;
+    grant(channel, transfer, transfer->peer_token);
+}
+
+static void end_pull(hki_channel *channel, hki_transfer *transfer)
+{
+    /* The sender may have given up meanwhile and used its buffer again; then its abort lies in the FIFO by now, and
+     * dealing with it cancels this receive. */
+    uint32_t token = ensure_token(channel, transfer) ? transfer->token : 0;
+    hki_channel_drain(channel);
+    if (token && hki_token_find(channel->endpoint, token) != transfer)
+        return;
+    hk_frame frame = {.kind = HKI_FRAME_DONE, .communicator = transfer->peer_token};
+    hki_channel_control(channel, &frame, NULL, 0);
+    hki_transfer_end(transfer, HK_OK);
+}
+
+static unsigned char *bounce_buffer(hki_endpoint *endpoint)
+{
+    if (!endpoint->bounce)
+        endpoint->bounce = malloc(HKI_PULL_PIECE);
+    return endpoint->bounce;
+}
+
+/* Copies the next piece by `get`: straight to its place, or through the bounce buffer into the reduction. */
+static hk_transport_result get_piece(hki_channel *channel, hki_transfer *transfer, size_t bytes)
+{
+    void *where = NULL;
+    size_t direct = hki_sink_direct(&transfer->sink, &where);
+    if (direct) {
+        if (bytes > direct)
+            bytes = direct;
+    } else {
+        where = bounce_buffer(channel->endpoint);
+        if (!where)
+            return HK_TRANSPORT_REFUSED;
+    }
+    hk_transport_result result = channel->ops->get(channel->link, &transfer->remote, transfer->moved, where, bytes);
+    if (result != HK_TRANSPORT_OK)
+        return result;
+    if (direct)
+        hki_sink_advance(&transfer->sink, bytes);
+    else
+        hki_sink_feed(&transfer->sink, where, bytes);
+    transfer->moved += bytes;
+    return HK_TRANSPORT_OK;
+}
+
+static hk_transport_result map_piece(hki_channel *channel, hki_transfer *transfer, size_t bytes)
+{
+    if (!transfer->mapped) {
+        const void *memory = NULL;
+        hk_transport_result result =
+            channel->ops->map(channel->link, &transfer->remote, (size_t)transfer->bytes, &memory);
+        if (result != HK_TRANSPORT_OK)
+            return result;
+        transfer->mapped = memory;
+    }
+    hki_sink_feed(&transfer->sink, transfer->mapped + transfer->moved, bytes);
+    transfer->moved += bytes;
+    return HK_TRANSPORT_OK;
+}
+
+bool hki_pull_advance(hki_channel *channel, hki_transfer *transfer)
+{
+    uint64_t left = transfer->bytes - transfer->moved;
+    size_t bytes = left < HKI_PULL_PIECE ? (size_t)left : HKI_PULL_PIECE;
+    bool mapping = (transfer->protocols & HK_TRANSPORT_MAP) != 0;
+    hk_transport_result result = mapping ? map_piece(channel, transfer, bytes) : get_piece(channel, transfer, bytes);
+    if (result == HK_TRANSPORT_AGAIN)
+        return false;
+    if (result == HK_TRANSPORT_LOST) {
+        hki_channel_fail(channel, HK_ERR_PEER_LOST, "peer died while its memory was read");
+        return true;
+    }
+    if (result == HK_TRANSPORT_REFUSED) {
+        transfer->protocols &= mapping ? (uint32_t)HK_TRANSPORT_GET : 0u;
+        if (transfer->moved > 0)
+            hki_channel_fail(channel, HK_ERR_TRANSPORT, "reading the peer's memory failed half-way");
+        else if (!transfer->protocols)
+            fall_back(channel, transfer);
+        return true;
+    }
+    if (transfer->moved == transfer->bytes)
+        end_pull(channel, transfer);
+    return true;
+}
