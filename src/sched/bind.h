@@ -12,8 +12,9 @@
 
 /* Sizes of one call. counts/displacements: arrays of `ranks` elements, NULL = equal counts / packed. */
 typedef struct hki_sizes {
-    uint64_t count;                   /* elements: whole vector (CUT_EVEN), or each part (CUT_COUNTS) */
-    const uint64_t *counts[2];        /* of INPUT and OUTPUT, where cut by COUNTS; for CUT_ONE those of the other */
+    uint64_t count;            /* elements: whole vector (CUT_EVEN), or each part (CUT_COUNTS) */
+    const uint64_t *counts[2]; /* of INPUT and OUTPUT, where cut by COUNTS; CUT_ONE takes its length from those of
+                                  the other buffer, or is `count` long when that has none */
     const uint64_t *displacements[2]; /* elements */
     uint32_t element_bytes;
 } hki_sizes;
@@ -29,10 +30,10 @@ typedef struct hki_bound_step {
     uint32_t peer, ordinal;
     uint64_t bytes;                          /* total length of the step */
     uint32_t destination, destination_count; /* pieces[destination …] */
-    uint32_t source, source_count;           /* pieces of source; REDUCE: source k's pieces are
-                                                pieces[source + k·destination_count …] after bind has cut all
-                                                operands at common edges; `operands` = number of sources */
-    uint32_t operands;
+    uint32_t source, source_count;           /* pieces of source; RECV_REDUCE, COPY and REDUCE have all operands cut at
+                                                common edges, so source k's pieces are pieces[source +
+                                                k·destination_count …], and source_count = operands·destination_count */
+    uint32_t operands;                       /* number of sources: 0 for RECV, k for REDUCE, else 1 */
     uint32_t first_successor, successor_count; /* steps that wait for this one: successors[] */
     uint32_t waits;                            /* number of steps that this one waits for */
 } hki_bound_step;
@@ -47,9 +48,9 @@ typedef struct hki_bound {
     size_t memory; /* bytes of this object */
 } hki_bound;
 
-/* Binds a schedule. RECV_REDUCE: destination and source pieces are cut at common edges too (equal counts). Dropped
- * steps pass their dependencies on. Adjacent pieces are merged. HK_ERR_NO_MEMORY; HK_ERR_COUNT on overflow of 2^63
- * bytes. */
+/* Binds a schedule in time proportional to its spans' runs of blocks (and to the parts, where counts are per part).
+ * Adjacent pieces are merged. Dropped steps pass their dependencies on. HK_ERR_NO_MEMORY; HK_ERR_COUNT when a buffer
+ * would exceed 2^63 bytes; HK_ERR_INTERNAL when operands of a step differ in length. */
 hk_status hki_bind(const hki_schedule *schedule, const hki_sizes *sizes, hki_bound **bound);
 void hki_bound_free(hki_bound *bound);
 

@@ -46,11 +46,14 @@ typedef struct hki_shape {
     hki_alias alias;
 } hki_shape;
 
-hki_builder *hki_builder_new(const hki_shape *shape); /* NULL: out of memory */
+/* The shape is copied, the edges of its grids included. NULL: out of memory. */
+hki_builder *hki_builder_new(const hki_shape *shape);
 /* Ends building: returns the schedule, or NULL and *status (HK_ERR_NO_MEMORY, HK_ERR_INTERNAL) when any call failed.
  * Frees the builder. */
 hki_schedule *hki_builder_finish(hki_builder *builder, hk_status *status);
 const hki_shape *hki_builder_shape(const hki_builder *builder);
+/* For a generator that could not get memory for its own use: finish will return HK_ERR_NO_MEMORY. */
+void hki_builder_no_memory(hki_builder *builder);
 
 /* Regions. whole(): the buffer's whole grid as `shares` equal shares. */
 hki_region hki_whole(const hki_builder *builder, hki_buffer buffer, uint32_t shares);
@@ -58,6 +61,8 @@ hki_region hki_whole(const hki_builder *builder, hki_buffer buffer, uint32_t sha
 hki_region hki_scratch_like(hki_builder *builder, const hki_region *like);
 /* One new scratch slot; returns its number. Its size follows from its use. */
 uint32_t hki_scratch_slot(hki_builder *builder);
+/* `count` consecutive new slots; returns the number of the first. */
+uint32_t hki_scratch_slots(hki_builder *builder, uint32_t count);
 
 /* Spans of a region. */
 hki_span hki_share(const hki_region *region, uint32_t share);
