@@ -1,0 +1,74 @@
+/*
+ * The measuring loop, the same for every library that is measured: what differs between libraries is an adapter.
+ *
+ * A sample is taken so: inputs are rewritten (a constant input stays in the peers' caches and flatters whoever reads it
+ * from there), the ranks meet in a barrier, and the time from leaving it to having made `batch` calls is taken. Calls
+ * faster than 10 µs are made in batches long enough to be timed; each call of a batch then reads a rewritten input of
+ * its own while these fit in a cache. A sample's value is the maximum over the ranks, divided by the batch.
+ */
+#ifndef HKI_BENCH_LOOP_H
+#define HKI_BENCH_LOOP_H
+
+#include "bench/bench_cell.h"
+#include "bench/bench_stats.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A library, as the loop sees it. Functions return 0, or anything else after a failure whose text error() gives. */
+typedef struct hki_bench_library {
+    const char *name;
+    void *context;
+    int rank, ranks;
+    void *in_place; /* stands for the buffer argument that an in-place call leaves out */
+    /* Called once before a cell's calls; may be NULL. */
+    int (*prepare)(void *context, const hki_bench_cell *cell);
+    /* One blocking call of the cell; recv may be NULL where there is no output. pingpong: there and back. */
+    int (*call)(void *context, const hki_bench_cell *cell, void *send, void *recv);
+    int (*barrier)(void *context);
+    /* Element by element the maximum over all ranks, on all ranks. */
+    int (*maximum)(void *context, double *values, int count);
+    const char *(*error)(void *context);
+    /* Memory for buffers, 64-byte aligned; NULL functions: malloc'ed. */
+    void *(*allocate)(void *context, size_t bytes);
+    void (*release)(void *context, void *memory);
+    /* How the calls just made were carried out; may be NULL, and may return NULL. */
+    const char *(*algorithm)(void *context);
+} hki_bench_library;
+
+/* How long and how often. */
+typedef struct hki_bench_effort {
+    double box;      /* seconds that a cell may take, warm-up apart */
+    long iterations; /* timed calls; 0 = as many as fit in the box */
+    long warmup;     /* calls before; -1 = the loop's choice */
+    bool constant;   /* inputs are written once */
+    bool check;      /* the result is compared with the serial reference, before and after the timed calls */
+} hki_bench_effort;
+
+/* Buffers that serve every cell of a run: fresh pages would be measured otherwise. */
+typedef struct hki_bench_buffers {
+    unsigned char *input, *output;
+    size_t input_bytes, output_bytes;
+} hki_bench_buffers;
+
+typedef struct hki_bench_result {
+    hki_bench_times time; /* µs of one call (pingpong: one way) */
+    long batch, samples;
+    int correct; /* 1, 0; -1 = not checked */
+    char algorithm[64];
+} hki_bench_result;
+
+/* Makes buffers that are large enough for every cell of at most `input` and `output` bytes. False: no memory. */
+bool hki_bench_buffers_make(const hki_bench_library *library, size_t input, size_t output, hki_bench_buffers *buffers);
+void hki_bench_buffers_free(const hki_bench_library *library, hki_bench_buffers *buffers);
+
+/* Measures one cell; collective over all ranks. 0; or 1 after a failure (reported on stderr by the rank that sees it).
+ * A wrong result is not a failure: `correct` says so on every rank. */
+int hki_bench_measure(const hki_bench_library *library, const hki_bench_cell *cell, const hki_bench_effort *effort,
+                      const hki_bench_buffers *buffers, hki_bench_result *result);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
