@@ -19,7 +19,8 @@ static bool has_avx2(void)
 {
     /* Not every compiler's __builtin_cpu_supports knows "f16c". The operating system's part is AVX's. */
     unsigned a, b, c, d;
-    return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __get_cpuid(1, &a, &b, &c, &d) &&
+           (c & bit_F16C);
 }
 
 static bool has_avx512(void)
