@@ -54,7 +54,8 @@ struct hki_engine {
     void (*unlock)(void *context);
     void (*lock)(void *context);
     uint64_t sleeps;
-    bool running; /* a turn of progress is under way: no second one inside it */
+    bool attention; /* something failed: call attend at the end of this turn */
+    void (*attend)(void *context);
 };
 
 void hki_engine_open(hki_engine *engine, hki_endpoint *endpoint, uint32_t local_ranks, uint32_t usable_cpus);

@@ -11,11 +11,7 @@ static hk_status reserve(hki_task *task)
 {
     const hki_bound *program = task->program;
     size_t steps = program->step_count;
-    size_t vectors = 0;
-    for (uint32_t i = 0; i < program->step_count; i++) {
-        const hki_bound_step *step = &program->steps[i];
-        vectors += step->destination_count + (size_t)step->source_count;
-    }
+    size_t vectors = program->piece_count; /* vectors[i] is pieces[i] at its address, for messages in several pieces */
     size_t bytes = steps * (sizeof *task->transfers + 2 * sizeof *task->waits) + vectors * sizeof *task->vectors;
     if (bytes > task->capacity) {
         free(task->memory);
@@ -57,10 +53,9 @@ static void transfer_ended(hki_transfer *transfer, hk_status status)
 }
 
 /* Resolves pieces to addresses. A single piece is stored in the transfer itself. */
-static const struct iovec *resolve(hki_task *task, uint32_t first, uint32_t count, struct iovec *one,
-                                   struct iovec *many)
+static const struct iovec *resolve(hki_task *task, uint32_t first, uint32_t count, struct iovec *one)
 {
-    struct iovec *vector = count == 1 ? one : many;
+    struct iovec *vector = count == 1 ? one : &task->vectors[first];
     for (uint32_t i = 0; i < count; i++) {
         const hki_piece *piece = &task->program->pieces[first + i];
         vector[i] = (struct iovec){hki_task_at(task, piece), (size_t)piece->bytes};
@@ -68,14 +63,14 @@ static const struct iovec *resolve(hki_task *task, uint32_t first, uint32_t coun
     return vector;
 }
 
-static void prepare_sink(hki_task *task, const hki_bound_step *step, hki_transfer *transfer, struct iovec *many)
+static void prepare_sink(hki_task *task, const hki_bound_step *step, hki_transfer *transfer)
 {
     uint32_t count = step->destination_count;
-    const struct iovec *destination = resolve(task, step->destination, count, &transfer->one, many);
+    const struct iovec *destination = resolve(task, step->destination, count, &transfer->one);
     hki_sink_copy(&transfer->sink, destination, count, step->bytes);
     if (step->verb != HKI_VERB_RECV_REDUCE)
         return;
-    transfer->sink.local = resolve(task, step->source, count, &transfer->one_local, many + count);
+    transfer->sink.local = resolve(task, step->source, count, &transfer->one_local);
     transfer->sink.reducer = task->reducer;
     transfer->sink.incoming_left = (step->flags & HKI_INCOMING_LEFT) != 0;
     if (step->flags & HKI_FINISH)
@@ -90,9 +85,6 @@ static void start_message(hki_task *task, uint32_t index)
         task->status = hki_error(HK_ERR_NO_MEMORY, "no memory for another message in flight");
         return;
     }
-    struct iovec *many = task->vectors;
-    for (uint32_t i = 0; i < index && (step->destination_count > 1 || step->source_count > 1); i++)
-        many += task->program->steps[i].destination_count + (size_t)task->program->steps[i].source_count;
     task->transfers[index] = transfer;
     transfer->frame = task->frame;
     transfer->frame.ordinal = step->ordinal;
@@ -102,11 +94,11 @@ static void start_message(hki_task *task, uint32_t index)
     transfer->step = index;
     hki_channel *channel = hki_task_channel(task, step->peer);
     if (step->verb == HKI_VERB_SEND) {
-        transfer->pieces = resolve(task, step->source, step->source_count, &transfer->one, many);
+        transfer->pieces = resolve(task, step->source, step->source_count, &transfer->one);
         transfer->piece_count = step->source_count;
         hki_msg_send(channel, transfer);
     } else {
-        prepare_sink(task, step, transfer, many);
+        prepare_sink(task, step, transfer);
         hki_msg_recv(channel, transfer);
     }
 }

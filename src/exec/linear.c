@@ -58,9 +58,12 @@ bool hki_linear_run(hki_task *task)
             break;
         case HKI_VERB_RECV:
         case HKI_VERB_RECV_REDUCE:
-            if (!line_receive(task, step))
+            if (line_receive(task, step))
+                break;
+            if (!hki_task_channel(task, step->peer)->lost)
                 return task->position > start;
-            break;
+            hki_task_end(task, HK_ERR_PEER_LOST);
+            return true;
         default:
             hki_local_step(task, step);
             break;

@@ -10,23 +10,13 @@ enum { MANY_SOURCES = 64, STREAMED_COPY_BYTES = 4 << 20 };
 
 static void copy_step(const hki_task *task, const hki_bound_step *step)
 {
-    const hki_piece *to = &task->program->pieces[step->destination];
-    const hki_piece *from = &task->program->pieces[step->source];
-    uint32_t i = 0, k = 0;
-    uint64_t in_to = 0, in_from = 0;
-    while (i < step->destination_count && k < step->source_count) {
-        uint64_t left_to = to[i].bytes - in_to, left_from = from[k].bytes - in_from;
-        uint64_t run = left_to < left_from ? left_to : left_from;
-        char *out = hki_task_at(task, &to[i]) + in_to;
-        hki_copy_bytes(out, hki_task_at(task, &from[k]) + in_from, (size_t)run, run >= STREAMED_COPY_BYTES);
+    for (uint32_t i = 0; i < step->destination_count; i++) {
+        const hki_piece *to = &task->program->pieces[step->destination + i];
+        char *out = hki_task_at(task, to);
+        const char *in = hki_task_at(task, &task->program->pieces[step->source + i]);
+        hki_copy_bytes(out, in, (size_t)to->bytes, to->bytes >= STREAMED_COPY_BYTES);
         if ((step->flags & HKI_FINISH) && task->divisor > 1)
-            hki_reduce_finish(task->reducer, out, run / task->reducer->element_bytes, task->divisor);
-        in_to += run;
-        in_from += run;
-        if (in_to == to[i].bytes)
-            i++, in_to = 0;
-        if (in_from == from[k].bytes)
-            k++, in_from = 0;
+            hki_reduce_finish(task->reducer, out, to->bytes / task->reducer->element_bytes, task->divisor);
     }
 }
 

@@ -69,6 +69,10 @@ bool hki_engine_progress(hki_engine *engine)
         any |= task->linear ? hki_linear_run(task) : hki_graph_run(task);
     }
     any |= hki_msg_progress(engine->endpoint);
+    if (engine->attention) {
+        engine->attention = false;
+        engine->attend(engine->context);
+    }
     return any;
 }
 

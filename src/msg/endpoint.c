@@ -350,14 +350,13 @@ static void check_channel(hki_channel *channel)
     hk_link_state state = channel->ops->link_state(channel->link, &reason);
     if (state != HK_LINK_GOODBYE && state != HK_LINK_LOST)
         return;
-    hk_arrival arrival;
     while (hki_channel_drain(channel))
         ;
+    hk_arrival arrival;
     if (channel->lost || channel->ops->peek(channel->link, &arrival) == HK_TRANSPORT_OK)
         return;
-    bool needed = channel->interest > 0 || !hki_list_empty(&channel->queued);
-    if (state == HK_LINK_LOST || needed)
-        hki_channel_fail(channel, HK_ERR_PEER_LOST, reason);
+    channel->departed = state == HK_LINK_GOODBYE;
+    hki_channel_fail(channel, HK_ERR_PEER_LOST, reason);
 }
 
 void hki_msg_check(hki_endpoint *endpoint)

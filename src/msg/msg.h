@@ -173,7 +173,8 @@ struct hki_channel {
     hk_transport_limits limits;
     size_t eager_limit;
     uint32_t rank; /* in the context's world */
-    bool self, connected, lost, peer_pulls, polled;
+    bool self, lost, peer_pulls, polled;
+    bool departed;     /* lost because the peer left in order: harms only what still needs it */
     uint32_t interest; /* receives and answers awaited: poll it while > 0 */
     hki_node poll_node;
     hki_node work_node;  /* in endpoint.working while something waits to be sent */

@@ -391,6 +391,7 @@ static void fill_steps(const binding *bind, hki_bound *bound, cursor *cursors)
         if (message && out->bytes > bound->largest_message)
             bound->largest_message = out->bytes;
     }
+    bound->piece_count = next;
 }
 
 /* ---- the whole ---- */

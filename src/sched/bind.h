@@ -39,7 +39,7 @@ typedef struct hki_bound_step {
 } hki_bound_step;
 
 typedef struct hki_bound {
-    uint32_t step_count;
+    uint32_t step_count, piece_count;
     hki_bound_step *steps;
     hki_piece *pieces;
     uint32_t *successors;
