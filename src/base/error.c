@@ -5,6 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#undef hki_error
+#undef hki_error_errno
+#undef hki_error_set
+
 /* Long enough for two call descriptions and a list of ranks; a longer text is cut, and ends in "…". */
 enum { ERROR_TEXT_BYTES = 1024 };
 

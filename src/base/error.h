@@ -15,6 +15,13 @@ hk_status hki_error_errno(hk_status status, int error_number, const char *format
 /* Puts text back (a communicator's own copy) as the thread's last error; returns status. */
 hk_status hki_error_set(hk_status status, const char *text);
 
+#ifdef __clang_analyzer__
+/* Tells the static analyser what it cannot see: these return the status that they are given, so never HK_OK. */
+#define hki_error(status, ...) ((hki_error)(status, __VA_ARGS__), (status))
+#define hki_error_errno(status, ...) ((hki_error_errno)(status, __VA_ARGS__), (status))
+#define hki_error_set(status, text) ((hki_error_set)(status, text), (status))
+#endif
+
 /* The one macro that hides a return: passes a failure on. */
 #define HK_TRY(expression)                                                                                             \
     do {                                                                                                               \

@@ -5,11 +5,13 @@
 #include "base/settings.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -306,6 +308,87 @@ static void a_kept_text_survives_a_change_of_the_environment(void **state)
     assert_string_equal(hki_setting_text(HKI_SET_KERNELS), "avx2");
 }
 
+static void *use_everything(void *sum)
+{
+    for (int i = 0; i < 200; i++) {
+        *(int64_t *)sum += hki_setting_integer(HKI_SET_PLAN_CACHE);
+        hki_log(HK_LOG_INFO, "line %d", i);
+        hki_error(HK_ERR_SYSTEM, "error %d", i);
+    }
+    return NULL;
+}
+
+static void threads_read_settings_and_log_at_once(void **state)
+{
+    (void)state;
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    int64_t sums[THREADS] = {0};
+    log_lines lines = {0};
+    hk_set_log(collect, HK_LOG_INFO, &lines);
+    set("HOCKET_PLAN_CACHE", "3");
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, use_everything, &sums[i]), 0);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(sums[i], 600);
+    }
+    assert_int_equal(lines.count, THREADS * 200);
+}
+
+typedef struct gate {
+    sem_t inside, leave;
+} log_gate;
+
+/* A log function that stays inside until it may leave. */
+static void wait_inside(hk_log_level level, const char *line, void *context)
+{
+    (void)level;
+    (void)line;
+    log_gate *gate = context;
+    sem_post(&gate->inside);
+    sem_wait(&gate->leave);
+}
+
+static void *log_one_line(void *unused)
+{
+    (void)unused;
+    hki_log(HK_LOG_INFO, "long");
+    return NULL;
+}
+
+static void *open_later(void *context)
+{
+    usleep(20000);
+    sem_post(&((log_gate *)context)->leave);
+    return NULL;
+}
+
+/* fork waits for the line that another thread is writing, so that the child does not find the lock taken for ever. */
+static void a_child_forked_while_a_line_is_written_can_log(void **state)
+{
+    (void)state;
+    log_gate gate;
+    pthread_t writer, opener;
+    sem_init(&gate.inside, 0, 0);
+    sem_init(&gate.leave, 0, 0);
+    hk_set_log(wait_inside, HK_LOG_INFO, &gate);
+    assert_int_equal(pthread_create(&writer, NULL, log_one_line, NULL), 0);
+    sem_wait(&gate.inside);
+    assert_int_equal(pthread_create(&opener, NULL, open_later, &gate), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(5);
+        hk_set_log(NULL, HK_LOG_NONE, NULL);
+        _exit(42);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    pthread_join(writer, NULL);
+    pthread_join(opener, NULL);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+}
+
 typedef struct item {
     int value;
     hki_node node;
@@ -356,6 +439,8 @@ int main(void)
         TEST(an_unknown_name_is_reported_with_the_nearest),
         TEST(the_hash_covers_what_must_agree_and_nothing_else),
         TEST(a_kept_text_survives_a_change_of_the_environment),
+        TEST(threads_read_settings_and_log_at_once),
+        TEST(a_child_forked_while_a_line_is_written_can_log),
         TEST(a_list_keeps_order_and_removes_safely),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
