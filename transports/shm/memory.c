@@ -1,0 +1,344 @@
+/*
+ * Pulling: a peer reads this rank's memory itself, either through a mapping of memory that hk_alloc made here, or by
+ * process_vm_readv from any memory.
+ */
+#include "shm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+enum { LARGEST_GET = 1 << 30 }; /* the kernel moves less than 2 GiB a call */
+
+/* The page that follows an allocation: 1 when the owner has freed it. */
+static _Atomic uint32_t *freed_word(unsigned char *base, size_t bytes)
+{
+    return (_Atomic uint32_t *)(void *)(base + bytes);
+}
+
+/* ---- the owner's side ---- */
+
+/* A word more than needed for each bitmap is harmless; both bitmaps lie behind the struct. */
+static hki_allocation *allocation_new(const hk_transport *transport)
+{
+    size_t words = transport->local_ranks / 64 + 1;
+    hki_allocation *allocation = calloc(1, sizeof *allocation + 2 * words * sizeof(uint64_t));
+    if (allocation == NULL)
+        return NULL;
+    allocation->given = (uint64_t *)(void *)(allocation + 1);
+    allocation->due = allocation->given + words;
+    return allocation;
+}
+
+static void *allocation_fail(hk_transport *transport, hki_allocation *allocation, size_t bytes)
+{
+    const hk_transport_services *services = transport->services;
+    services->error(services->core, HK_ERR_NO_MEMORY, "shared memory of %zu bytes: %s", bytes, strerror(errno));
+    if (allocation != NULL && allocation->fd >= 0)
+        close(allocation->fd);
+    free(allocation);
+    return NULL;
+}
+
+void *hki_shm_alloc(hk_transport *transport, size_t bytes)
+{
+    if (bytes > SIZE_MAX / 4) {
+        errno = ENOMEM;
+        return allocation_fail(transport, NULL, bytes);
+    }
+    size_t whole = bytes == 0 ? HKI_PAGE : (bytes + HKI_PAGE - 1) / HKI_PAGE * HKI_PAGE;
+    hki_allocation *allocation = allocation_new(transport);
+    if (allocation == NULL)
+        return allocation_fail(transport, NULL, bytes);
+    allocation->fd = hki_memfd_create("hocket-memory", whole + HKI_PAGE);
+    if (allocation->fd < 0 || fallocate(allocation->fd, 0, 0, (off_t)(whole + HKI_PAGE)) != 0)
+        return allocation_fail(transport, allocation, bytes);
+    void *base = mmap(NULL, whole + HKI_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, allocation->fd, 0);
+    if (base == MAP_FAILED)
+        return allocation_fail(transport, allocation, bytes);
+    (void)madvise(base, whole + HKI_PAGE, MADV_DONTFORK);
+    (void)madvise(base, whole + HKI_PAGE, MADV_POPULATE_WRITE); /* ahead: a first touch costs up to 16 µs a page */
+    allocation->base = base;
+    allocation->bytes = whole;
+    allocation->id = ++transport->next_allocation;
+    allocation->next = transport->allocations;
+    transport->allocations = allocation;
+    return base;
+}
+
+static void allocation_release(hk_transport *transport, hki_allocation *allocation)
+{
+    for (uint32_t i = 0; i < transport->local_ranks; i++)
+        if ((allocation->due[i / 64] >> i % 64 & 1) != 0)
+            transport->gifts_due--;
+    atomic_store_explicit(freed_word(allocation->base, allocation->bytes), 1, memory_order_release);
+    munmap(allocation->base, allocation->bytes + HKI_PAGE);
+    close(allocation->fd);
+    free(allocation);
+}
+
+bool hki_shm_free(hk_transport *transport, void *memory)
+{
+    for (hki_allocation **at = &transport->allocations; *at != NULL; at = &(*at)->next) {
+        hki_allocation *allocation = *at;
+        if (allocation->base != memory)
+            continue;
+        *at = allocation->next;
+        allocation_release(transport, allocation);
+        return true;
+    }
+    return false;
+}
+
+void hki_memory_release(hk_transport *transport)
+{
+    while (transport->allocations != NULL) {
+        hki_allocation *allocation = transport->allocations;
+        transport->allocations = allocation->next;
+        allocation_release(transport, allocation);
+    }
+}
+
+static hki_allocation *allocation_of(const hk_transport *transport, const void *memory, size_t bytes)
+{
+    uintptr_t address = (uintptr_t)memory;
+    for (hki_allocation *allocation = transport->allocations; allocation != NULL; allocation = allocation->next) {
+        uintptr_t base = (uintptr_t)allocation->base;
+        if (address >= base && address - base <= allocation->bytes && bytes <= allocation->bytes - (address - base))
+            return allocation;
+    }
+    return NULL;
+}
+
+/* The peer may sleep on a futex, which a datagram does not end. */
+static void gift_sent(hk_link *link)
+{
+    hki_full_fence();
+    if (atomic_load_explicit(link->out.sleep, memory_order_relaxed) != HKI_AWAKE)
+        hki_shm_wake(link);
+}
+
+static void give(hk_link *link, hki_allocation *allocation)
+{
+    uint32_t index = (uint32_t)link->peer.local_index;
+    uint64_t bit = UINT64_C(1) << index % 64;
+    uint64_t *given = &allocation->given[index / 64], *due = &allocation->due[index / 64];
+    if ((*given & bit) != 0)
+        return;
+    *given |= bit;
+    if (hki_connect_give(link, allocation)) {
+        gift_sent(link);
+        return;
+    }
+    *due |= bit;
+    link->transport->gifts_due++;
+}
+
+void hki_memory_progress(hk_transport *transport)
+{
+    for (hki_allocation *allocation = transport->allocations; allocation != NULL; allocation = allocation->next)
+        for (uint32_t i = 0; transport->gifts_due > 0 && i < transport->local_ranks; i++) {
+            uint64_t bit = UINT64_C(1) << i % 64;
+            hk_link *link = transport->link[i];
+            if ((allocation->due[i / 64] & bit) == 0)
+                continue;
+            if (link->state == HK_LINK_UP && !hki_connect_give(link, allocation))
+                continue;
+            allocation->due[i / 64] &= ~bit;
+            transport->gifts_due--;
+            if (link->state == HK_LINK_UP)
+                gift_sent(link);
+        }
+}
+
+hk_transport_result hki_shm_describe(hk_link *link, const void *memory, size_t bytes, hk_remote *remote,
+                                     uint32_t *protocols)
+{
+    hk_transport *transport = link->transport;
+    if (link->state > HK_LINK_UP)
+        return HK_TRANSPORT_LOST;
+    if (link->state == HK_LINK_CONNECTING) {
+        hki_connect_want(link);
+        hki_connect_progress(transport);
+        if (link->state != HK_LINK_UP)
+            return HK_TRANSPORT_AGAIN;
+    }
+    uint32_t offered = 0;
+    hki_allocation *allocation = NULL;
+    if ((transport->protocols & HK_TRANSPORT_MAP) != 0)
+        allocation = allocation_of(transport, memory, bytes);
+    if (allocation != NULL) {
+        give(link, allocation);
+        offered |= HK_TRANSPORT_MAP;
+    }
+    if ((transport->protocols & HK_TRANSPORT_GET) != 0 && bytes >= transport->get_bytes &&
+        atomic_load_explicit(&link->out.credit->get_refused, memory_order_relaxed) == 0)
+        offered |= HK_TRANSPORT_GET;
+    if (offered == 0)
+        return HK_TRANSPORT_REFUSED;
+    *protocols = offered;
+    remote->word[0] = allocation != NULL ? allocation->id : 0;
+    remote->word[1] = allocation != NULL ? (uint64_t)((uintptr_t)memory - (uintptr_t)allocation->base) : 0;
+    remote->word[2] = (uintptr_t)memory;
+    remote->word[3] = bytes;
+    return HK_TRANSPORT_OK;
+}
+
+/* ---- the reader's side: maps ---- */
+
+void hki_memory_received(hk_link *link, uint64_t id, size_t bytes, int fd)
+{
+    bool sound =
+        id != 0 && bytes > 0 && bytes % HKI_PAGE == 0 && bytes <= SIZE_MAX / 4 && hki_memfd_sound(fd, bytes + HKI_PAGE);
+    hki_mapping *mapping = sound ? calloc(1, sizeof *mapping) : NULL;
+    void *base = mapping != NULL ? mmap(NULL, bytes + HKI_PAGE, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+    close(fd);
+    if (base == MAP_FAILED) {
+        free(mapping);
+        hki_shm_end(link, HK_LINK_LOST, "memory %llu of rank %d (%zu bytes) cannot be mapped: %s",
+                    (unsigned long long)id, (int)link->peer.rank, bytes, sound ? strerror(errno) : "malformed");
+        return;
+    }
+    (void)madvise(base, bytes + HKI_PAGE, MADV_DONTFORK);
+    *mapping = (hki_mapping){.next = link->mappings, .id = id, .base = base, .bytes = bytes};
+    link->mappings = mapping;
+}
+
+static void mapping_release(hki_mapping *mapping)
+{
+    munmap(mapping->base, mapping->bytes + HKI_PAGE);
+    free(mapping);
+}
+
+void hki_memory_sweep(hk_link *link)
+{
+    hki_mapping **at = &link->mappings;
+    while (*at != NULL) {
+        hki_mapping *mapping = *at;
+        if (atomic_load_explicit(freed_word(mapping->base, mapping->bytes), memory_order_acquire) == 0) {
+            at = &mapping->next;
+            continue;
+        }
+        *at = mapping->next;
+        mapping_release(mapping);
+    }
+}
+
+void hki_memory_release_link(hk_link *link)
+{
+    while (link->mappings != NULL) {
+        hki_mapping *mapping = link->mappings;
+        link->mappings = mapping->next;
+        mapping_release(mapping);
+    }
+}
+
+static hki_mapping *mapping_of(const hk_link *link, uint64_t id)
+{
+    for (hki_mapping *mapping = link->mappings; mapping != NULL; mapping = mapping->next)
+        if (mapping->id == id)
+            return mapping;
+    return NULL;
+}
+
+/* Faults pages in many at a time, before the first read: one by one each costs about 7 µs. */
+static void populate(hki_mapping *mapping, size_t end)
+{
+    if (end <= mapping->populated)
+        return;
+    size_t whole = (end + HKI_PAGE - 1) / HKI_PAGE * HKI_PAGE;
+    (void)madvise(mapping->base + mapping->populated, whole - mapping->populated, MADV_POPULATE_READ);
+    mapping->populated = whole;
+}
+
+hk_transport_result hki_shm_map(hk_link *link, const hk_remote *remote, size_t bytes, const void **memory)
+{
+    uint64_t id = remote->word[0], offset = remote->word[1];
+    if (id == 0)
+        return HK_TRANSPORT_REFUSED;
+    hki_mapping *mapping = mapping_of(link, id);
+    if (mapping == NULL) {
+        hki_memory_sweep(link);
+        hki_connect_progress(link->transport);
+        mapping = mapping_of(link, id);
+    }
+    if (mapping == NULL)
+        return link->state <= HK_LINK_UP ? HK_TRANSPORT_AGAIN : HK_TRANSPORT_LOST;
+    if (offset > mapping->bytes || bytes > mapping->bytes - offset) {
+        hki_shm_distrust(link, "rank %d described memory outside of what it shares", (int)link->peer.rank);
+        return HK_TRANSPORT_LOST;
+    }
+    populate(mapping, offset + bytes);
+    *memory = mapping->base + offset;
+    link->transport->counts.maps++;
+    link->transport->counts.map_bytes += bytes;
+    return HK_TRANSPORT_OK;
+}
+
+/* ---- the reader's side: copies ---- */
+
+/* Never asked for again on this pair; the peer sees it, and stops offering. */
+static hk_transport_result refuse_get(hk_link *link, const char *why)
+{
+    const hk_transport_services *services = link->transport->services;
+    link->get = HKI_GET_REFUSED;
+    atomic_store_explicit(&link->in.credit->get_refused, 1, memory_order_relaxed);
+    services->log(services->core, HK_LOG_INFO, "shm: process_vm_readv from rank %d (process %d) is not possible: %s",
+                  (int)link->peer.rank, (int)link->peer.pid, why);
+    return HK_TRANSPORT_REFUSED;
+}
+
+/* Copies one piece and, in the same call, the nonce: whatever process has this id now, it is the peer, or the copy is
+ * not used. NULL, or why it did not work. */
+static const char *copy_piece(hk_link *link, uint64_t address, void *destination, size_t bytes)
+{
+    const hki_control *control = hki_segment_control(&link->segment);
+    uint64_t nonce = control->nonce, found = ~nonce;
+    struct iovec local[2] = {{destination, bytes}, {&found, sizeof found}};
+    struct iovec remote[2] = {{(void *)(uintptr_t)address, bytes},
+                              {(void *)(uintptr_t)control->nonce_address, sizeof found}};
+    ssize_t got = process_vm_readv(link->peer.pid, local, 2, remote, 2, 0);
+    if (got < 0)
+        return strerror(errno);
+    if ((size_t)got != bytes + sizeof found)
+        return "the copy was cut short";
+    return found == nonce ? NULL : "the process is not the peer that it was";
+}
+
+hk_transport_result hki_shm_get(hk_link *link, const hk_remote *remote, uint64_t offset, void *destination,
+                                size_t bytes)
+{
+    if (!link->readable)
+        return link->state <= HK_LINK_UP ? HK_TRANSPORT_AGAIN : HK_TRANSPORT_LOST;
+    if (link->get == HKI_GET_REFUSED)
+        return HK_TRANSPORT_REFUSED;
+    if (offset > remote->word[3] || bytes > remote->word[3] - offset)
+        return HK_TRANSPORT_REFUSED;
+    const char *why = NULL;
+    if (link->get == HKI_GET_UNTRIED) {
+        uint64_t nothing;
+        why = copy_piece(link, remote->word[2], &nothing, 0);
+        if (why != NULL)
+            return refuse_get(link, why);
+        link->get = HKI_GET_WORKS;
+    }
+    for (size_t done = 0; done < bytes && why == NULL;) {
+        size_t piece = bytes - done < LARGEST_GET ? bytes - done : LARGEST_GET;
+        why = copy_piece(link, remote->word[2] + offset + done, (char *)destination + done, piece);
+        done += piece;
+    }
+    if (why != NULL)
+        return refuse_get(link, why);
+    link->transport->counts.gets++;
+    link->transport->counts.get_bytes += bytes;
+    return HK_TRANSPORT_OK;
+}
