@@ -1,0 +1,131 @@
+/*
+ * `hocket bench`. Without a launcher it becomes `hocket run -n N -- hocket bench …`, so that starting ranks is written
+ * once; under a launcher, `hocket run` or another, it is one of the ranks.
+ */
+#include "bench/bench.h"
+
+#include "base/settings.h"
+#include "bench/bench_run.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DEFAULT_RANKS = 2 };
+
+/* The machine's own limits are a benchmark of their own, where it is built in. */
+#pragma weak hki_bench_limits
+
+/* Was this process started as a rank? Each of these is set by one kind of launcher for its processes. */
+static bool under_launcher(void)
+{
+    static const char *const names[] = {"HOCKET_LAUNCH", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_FD", "PMI_SIZE",
+                                        "WORLD_SIZE"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (hki_environment(names[i]) != NULL)
+            return true;
+    return false;
+}
+
+/* Replaces this process by `hocket run`, which starts the same command N times. Returns only after a failure. */
+static int relaunch(int argc, char **argv, const hki_bench_options *options)
+{
+    char self[4096], ranks[16];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length < 0) {
+        fprintf(stderr, "hocket bench: /proc/self/exe: %s\n", strerror(errno));
+        return 1;
+    }
+    self[length] = '\0';
+    snprintf(ranks, sizeof ranks, "%d", options->ranks > 0 ? options->ranks : DEFAULT_RANKS);
+
+    const char **command = calloc((size_t)argc + 12, sizeof *command);
+    if (command == NULL) {
+        fprintf(stderr, "hocket bench: out of memory\n");
+        return 1;
+    }
+    size_t n = 0;
+    command[n++] = self;
+    command[n++] = "run";
+    command[n++] = "-n";
+    command[n++] = ranks;
+    if (options->bind != NULL) {
+        command[n++] = "--bind";
+        command[n++] = options->bind;
+    }
+    command[n++] = "--";
+    command[n++] = self;
+    command[n++] = "bench";
+    for (int i = 1; i < argc; i++)
+        command[n++] = argv[i];
+    /* The ranks' own streams are pipes of the launcher: only here it shows whether someone is watching. A terminal that
+     * gets the table needs no other sign of progress. */
+    if (isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO))
+        command[n++] = "--progress";
+    execv(self, (char *const *)(uintptr_t)command);
+    fprintf(stderr, "hocket bench: %s: %s\n", self, strerror(errno));
+    free(command);
+    return 1;
+}
+
+/* "ring" for the named collectives becomes "allreduce:ring,broadcast:ring", as the setting wants it. */
+static bool force_algorithm(const hki_bench_options *options)
+{
+    char value[2048] = "";
+    size_t used = 0;
+    if (strchr(options->algorithm, ':') != NULL) {
+        used = (size_t)snprintf(value, sizeof value, "%s", options->algorithm);
+    } else {
+        for (int i = 0; i < HKI_BENCH_COUNT && used < sizeof value; i++)
+            if (options->wanted[i])
+                used += (size_t)snprintf(value + used, sizeof value - used, "%s%s:%s", used > 0 ? "," : "",
+                                         hki_bench_traits_of((hki_bench_kind)i)->name, options->algorithm);
+    }
+    if (used >= sizeof value) {
+        fprintf(stderr, "hocket bench: --algorithm is too long\n");
+        return false;
+    }
+    return setenv("HOCKET_ALGORITHM", value, 1) == 0;
+}
+
+/* The library takes such wishes from its settings, which it reads once: so this comes before it is first called. */
+static bool apply_settings(const hki_bench_options *options)
+{
+    if (options->algorithm != NULL && !force_algorithm(options))
+        return false;
+    return options->transport == NULL || setenv("HOCKET_TRANSPORT", options->transport, 1) == 0;
+}
+
+int hki_tool_bench(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "limits") == 0) {
+        if (hki_bench_limits != NULL)
+            return hki_bench_limits(argc - 1, argv + 1);
+        fprintf(stderr, "hocket bench: limits are not built in\n");
+        return 1;
+    }
+    hki_bench_options options;
+    if (!hki_bench_options_parse(argc, argv, &options))
+        return 2;
+    if (options.help) {
+        hki_bench_options_help();
+        return 0;
+    }
+    if (!under_launcher() && options.ranks != 1)
+        return relaunch(argc, argv, &options);
+    if (!apply_settings(&options))
+        return 2;
+    hk_comm *comm;
+    if (hk_init(&comm) != HK_OK) {
+        fprintf(stderr, "hocket bench: %s\n", hk_last_error());
+        return 1;
+    }
+    int status = hki_bench_run(comm, &options);
+    if (hk_comm_free(comm) != HK_OK && status == 0) {
+        fprintf(stderr, "hocket bench: %s\n", hk_last_error());
+        status = 1;
+    }
+    return status;
+}
