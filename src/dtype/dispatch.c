@@ -95,7 +95,7 @@ const hki_kernel_entry *hki_kernels_entry(const hki_kernel_set *set, hk_type typ
 
 const char *hki_kernels_name(void)
 {
-    const hki_kernel_set *set;
+    const hki_kernel_set *set = NULL;
     return hki_kernels_current(&set) == HK_OK ? set->name : "none";
 }
 

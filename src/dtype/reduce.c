@@ -20,7 +20,7 @@ static hk_status does_not_fit(hk_type type, hk_op op, const char *why)
 /* Fills the kernels of a predefined operator. */
 static hk_status find_kernels(hk_type type, hk_op op, hki_reducer *reducer)
 {
-    const hki_kernel_set *set;
+    const hki_kernel_set *set = NULL;
     HK_TRY(hki_kernels_current(&set));
     const hki_kernel_entry *entry = hki_kernels_entry(set, type, op);
     if (entry->two == NULL)
@@ -162,7 +162,7 @@ void hki_reduce_finish(const hki_reducer *reducer, void *data, uint64_t count, u
 void hki_reducer_scale(const hki_reducer *reducer, void *out, const void *in, uint64_t count)
 {
     const hki_operator *made = reducer->user;
-    const hki_kernel_set *set;
+    const hki_kernel_set *set = NULL;
     if (hki_kernels_current(&set) != HK_OK)
         set = &hki_kernels_reference; /* not reached: the reducer was found with a set */
     hki_kernel2 *prod = hki_kernels_entry(set, reducer->type, HK_PROD)->two;
@@ -175,7 +175,7 @@ void hki_reducer_scale(const hki_reducer *reducer, void *out, const void *in, ui
 
 void hki_copy_bytes(void *out, const void *in, size_t bytes, bool stream)
 {
-    const hki_kernel_set *set;
+    const hki_kernel_set *set = NULL;
     if (stream && hki_kernels_current(&set) == HK_OK && set->copy_stream != NULL)
         set->copy_stream(out, in, bytes);
     else if (bytes > 0)
