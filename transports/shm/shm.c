@@ -15,7 +15,7 @@
 enum {
     ADDRESS_VERSION = 1,
     LOOK_CONNECTING = 32, /* polls between looks at the socket while a link connects; guesses: a look costs 0.3 µs */
-    LOOK_IDLE = 256       /* and otherwise, for knocks */
+    LOOK_IDLE = 128       /* and otherwise, for knocks */
 };
 
 /* What `address` publishes. */
@@ -267,8 +267,7 @@ static size_t report_news(hk_transport *transport, uint32_t *ranks, size_t count
 static size_t shm_poll(hk_transport *transport, uint32_t *ranks, size_t capacity)
 {
     size_t count = 0;
-    transport->polls++;
-    if (UNLIKELY(transport->look || transport->polls >= (transport->unsettled > 0 ? LOOK_CONNECTING : LOOK_IDLE)))
+    if (UNLIKELY(transport->look || ++transport->polls >= (transport->unsettled > 0 ? LOOK_CONNECTING : LOOK_IDLE)))
         hki_connect_progress(transport);
     _Atomic uint64_t *bells = hki_shm_bell(&transport->segment, 0);
     for (uint32_t base = 0; base < transport->local_ranks; base += 64) {

@@ -29,22 +29,37 @@ void hki_shm_wake(hk_link *link)
         hki_connect_nudge(link);
 }
 
-/* A ring whose doorbell bit is set has a line, its rank has left, or a send waits for room that has come. */
-static bool something_pending(hk_transport *transport)
+static bool ring_pending(const hk_link *link)
 {
-    for (uint32_t i = 0; i < transport->local_ranks; i++) {
+    uint64_t head;
+    return link != NULL && link->readable &&
+           (hki_inbox_head(&link->in, &head) != NULL || (link->state == HK_LINK_UP && hki_shm_departed(link)));
+}
+
+/* A ring whose doorbell bit is set has a line, or its rank has left. */
+static bool bell_pending(const hk_transport *transport)
+{
+    const _Atomic uint64_t *bells = hki_shm_bell(&transport->segment, 0);
+    for (uint32_t base = 0; base < transport->local_ranks; base += 64) {
+        uint64_t bits = atomic_load_explicit(&bells[base / 64], memory_order_acquire);
+        for (; bits != 0; bits &= bits - 1) {
+            uint32_t index = base + (uint32_t)__builtin_ctzll(bits);
+            if (index < transport->local_ranks && ring_pending(transport->link[index]))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* A send that found no room would find some now. */
+static bool room_pending(const hk_transport *transport)
+{
+    for (uint32_t i = 0; transport->starved > 0 && i < transport->local_ranks; i++) {
         hk_link *link = transport->link[i];
-        uint64_t head;
-        if (link == NULL || !link->readable)
-            continue;
-        bool rung =
-            (atomic_load_explicit(hki_shm_bell(&transport->segment, i), memory_order_acquire) >> i % 64 & 1) != 0;
-        if (rung && (hki_inbox_head(&link->in, &head) != NULL || (link->state == HK_LINK_UP && hki_shm_departed(link))))
-            return true;
-        if (link->starved && link->state == HK_LINK_UP && hki_shm_has_room(link))
+        if (link != NULL && link->starved && hki_shm_has_room(link))
             return true;
     }
-    return transport->news > 0;
+    return false;
 }
 
 bool hki_shm_arm(hk_transport *transport)
@@ -53,7 +68,7 @@ bool hki_shm_arm(hk_transport *transport)
     hki_sleep_announce(word, HKI_ASLEEP_EVENT);
     /* Old nudges make the socket readable; a knock or a hello may have changed what there is to do. */
     bool heard = hki_connect_progress(transport);
-    if (!heard && !something_pending(transport))
+    if (!heard && transport->news == 0 && !bell_pending(transport) && !room_pending(transport))
         return true;
     hki_sleep_end(word);
     return false;
