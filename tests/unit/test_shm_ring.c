@@ -124,8 +124,8 @@ static bool right(const pair *shared, const hki_line *line, uint64_t head, uint6
     return ok;
 }
 
-/* Sleeps when the ring is empty, having cleared the doorbell; the bit must be set by the time it is woken. A line may
- * have been taken before its writer came to ring: then the ring is still empty. */
+/* Sleeps when the ring is empty, having cleared the doorbell. It may be woken early, by the writer of a line that has
+ * been taken already; but a line that lies there now rings, at once or soon. */
 static bool wait_for_line(pair *shared, hki_inbox *in, uint64_t n)
 {
     uint64_t head;
@@ -136,7 +136,14 @@ static bool wait_for_line(pair *shared, hki_inbox *in, uint64_t n)
         wake(&shared->reader_sleep);
         return true;
     }
-    return nap(shared, &shared->reader_sleep) && (atomic_load(&shared->bell) & 2) != 0;
+    if (!nap(shared, &shared->reader_sleep))
+        return false;
+    for (long turns = 0; hki_inbox_head(in, &head) != NULL && (atomic_load(&shared->bell) & 2) == 0; turns++) {
+        if (turns == 20000000)
+            return false;
+        sched_yield();
+    }
+    return true;
 }
 
 static void lines_cross_whole_and_no_wakeup_is_lost(void **state)
