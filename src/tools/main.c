@@ -1,0 +1,99 @@
+/* The hocket program: finds the subcommand. */
+#include "tools/tools.h"
+
+#include <hocket/hocket.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct subcommand {
+    const char *name;
+    const char *title; /* argv[0] of the subcommand, for its messages */
+    int (*run)(int argc, char **argv);
+    const char *help;
+} subcommand;
+
+static const subcommand subcommands[] = {
+    {"run", "hocket run", hki_tool_run, "start a job on this host"},
+    {"info", "hocket info", hki_tool_info, "what this build and machine offer: kernels, settings, algorithms"},
+};
+enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands, LONGEST = 32 };
+
+static void print_usage(FILE *file)
+{
+    fprintf(file, "usage: hocket COMMAND [arguments]; hocket COMMAND --help tells more\n\n");
+    for (size_t i = 0; i < SUBCOMMANDS; i++)
+        fprintf(file, "  %-8s %s\n", subcommands[i].name, subcommands[i].help);
+    fprintf(file, "\n  --help     this text\n  --version  the version\n");
+}
+
+static unsigned least(unsigned a, unsigned b, unsigned c)
+{
+    unsigned smaller = a < b ? a : b;
+    return smaller < c ? smaller : c;
+}
+
+/* Levenshtein's distance: how many letters to insert, drop or change. Both texts are shorter than LONGEST. */
+static unsigned distance(const char *a, const char *b)
+{
+    unsigned row[LONGEST + 1];
+    size_t length = strlen(b);
+    for (size_t j = 0; j <= length; j++)
+        row[j] = (unsigned)j;
+    for (unsigned i = 1; *a; a++, i++) {
+        unsigned diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= length; j++) {
+            unsigned above = row[j];
+            row[j] = least(above + 1, row[j - 1] + 1, diagonal + (*a != b[j - 1]));
+            diagonal = above;
+        }
+    }
+    return row[length];
+}
+
+static int unknown(const char *name)
+{
+    const char *nearest = NULL;
+    unsigned fewest = 3; /* further away is another word, not a slip */
+    for (size_t i = 0; i < SUBCOMMANDS && strlen(name) < LONGEST; i++) {
+        unsigned changes = distance(name, subcommands[i].name);
+        if (changes < fewest) {
+            fewest = changes;
+            nearest = subcommands[i].name;
+        }
+    }
+    fprintf(stderr, "hocket: there is no command \"%s\"", name);
+    if (nearest)
+        fprintf(stderr, "; did you mean \"%s\"?\n", nearest);
+    else
+        fprintf(stderr, "; see hocket --help\n");
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_usage(stderr);
+        return 2;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_usage(stdout);
+        return 0;
+    }
+    if (strcmp(name, "--version") == 0) {
+        printf("hocket %s\n", hk_version(NULL, NULL, NULL));
+        return 0;
+    }
+    for (size_t i = 0; i < SUBCOMMANDS; i++) {
+        if (strcmp(name, subcommands[i].name) == 0) {
+            static char title[LONGEST];
+            snprintf(title, sizeof title, "%s", subcommands[i].title);
+            argv[1] = title;
+            return subcommands[i].run(argc - 1, argv + 1);
+        }
+    }
+    return unknown(name);
+}

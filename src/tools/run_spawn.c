@@ -1,0 +1,205 @@
+#include "tools/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { CPUS_MAX = 8192 };
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Preparing
+ * ------------------------------------------------------------------------------------------------------------- */
+
+/* The file that execvp would find, so that PATH is searched once and not by every rank. NULL and errno. */
+static char *find_program(const char *name)
+{
+    if (strchr(name, '/'))
+        return strdup(name);
+    const char *path = getenv("PATH");
+    char *found = malloc((path ? strlen(path) : 16) + strlen(name) + 3);
+    int failure = ENOENT;
+    for (const char *entry = path ? path : "/bin:/usr/bin"; found; entry++) {
+        size_t length = strcspn(entry, ":");
+        sprintf(found, "%.*s/%s", (int)(length ? length : 1), length ? entry : ".", name);
+        if (access(found, X_OK) == 0)
+            return found;
+        failure = errno == EACCES ? EACCES : failure;
+        entry += length;
+        if (*entry == '\0')
+            break;
+    }
+    free(found);
+    errno = found ? failure : ENOMEM;
+    return NULL;
+}
+
+static bool list_cpus(run_spawner *spawner)
+{
+    size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
+    cpu_set_t *usable = CPU_ALLOC(CPUS_MAX);
+    spawner->cpus = malloc(CPUS_MAX * sizeof *spawner->cpus);
+    bool ok = usable && spawner->cpus && sched_getaffinity(0, bytes, usable) == 0;
+    for (unsigned cpu = 0; ok && cpu < CPUS_MAX; cpu++)
+        if (CPU_ISSET_S(cpu, bytes, usable))
+            spawner->cpus[spawner->cpu_count++] = cpu;
+    CPU_FREE(usable);
+    return ok;
+}
+
+/* The environment with HOCKET_LAUNCH in place of an outer launcher's. */
+static bool make_environment(run_spawner *spawner)
+{
+    size_t count = 0, kept = 0;
+    while (environ[count])
+        count++;
+    spawner->environment = malloc((count + 2) * sizeof *spawner->environment);
+    if (!spawner->environment)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(environ[i], "HOCKET_LAUNCH=", 14) != 0)
+            spawner->environment[kept++] = environ[i];
+    snprintf(spawner->launch, sizeof spawner->launch, "HOCKET_LAUNCH=%d", spawner->launch_fd);
+    spawner->environment[kept++] = spawner->launch;
+    spawner->environment[kept] = NULL;
+    return true;
+}
+
+/* The worker needs four descriptors a rank; the ranks get the user's limit. */
+static bool raise_file_limit(run_spawner *spawner)
+{
+    if (getrlimit(RLIMIT_NOFILE, &spawner->files) != 0)
+        return false;
+    struct rlimit raised = spawner->files;
+    raised.rlim_cur = raised.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &raised);
+    rlim_t needed = (rlim_t)spawner->options->ranks * 4 + 32;
+    if (raised.rlim_max == RLIM_INFINITY || needed <= raised.rlim_max)
+        return true;
+    errno = EMFILE;
+    return false;
+}
+
+bool run_spawner_open(run_spawner *spawner, const run_options *options, const char **what)
+{
+    *spawner = (run_spawner){.options = options, .parent = getpid(), .launch_fd = -1, .null_fd = -1};
+    *what = "the limit on open files (ulimit -Hn)";
+    if (!raise_file_limit(spawner))
+        return false;
+    *what = options->command[0];
+    spawner->path = find_program(options->command[0]);
+    if (!spawner->path)
+        return false;
+    *what = "/dev/null";
+    spawner->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (spawner->null_fd < 0)
+        return false;
+    *what = "a descriptor";
+    spawner->launch_fd = fcntl(spawner->null_fd, F_DUPFD_CLOEXEC, 3);
+    if (spawner->launch_fd < 0)
+        return false;
+    *what = "memory, or the usable CPUs";
+    return make_environment(spawner) && list_cpus(spawner);
+}
+
+void run_spawner_free(run_spawner *spawner)
+{
+    free(spawner->path);
+    free(spawner->environment);
+    free(spawner->cpus);
+    if (spawner->null_fd >= 0)
+        close(spawner->null_fd);
+    if (spawner->launch_fd >= 0)
+        close(spawner->launch_fd);
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Binding
+ * ------------------------------------------------------------------------------------------------------------- */
+
+void run_cpus_of(run_bind bind, int rank, int ranks, int cpus, int *first, int *count)
+{
+    *first = 0;
+    *count = 0;
+    if (bind == RUN_BIND_NONE || cpus == 0)
+        return;
+    if (bind == RUN_BIND_CORE || ranks >= cpus) {
+        *first = rank % cpus;
+        *count = 1;
+        return;
+    }
+    *first = (int)((long)rank * cpus / ranks);
+    *count = (int)((long)(rank + 1) * cpus / ranks) - *first;
+}
+
+/* Fills mask (CPUS_MAX bits); returns its size for sched_setaffinity, 0 when the rank stays unbound. */
+static size_t cpu_mask(const run_spawner *spawner, int rank, cpu_set_t *mask)
+{
+    int first, count;
+    size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
+    run_cpus_of(spawner->options->bind, rank, spawner->options->ranks, spawner->cpu_count, &first, &count);
+    CPU_ZERO_S(bytes, mask);
+    for (int i = first; i < first + count; i++)
+        CPU_SET_S(spawner->cpus[i], bytes, mask);
+    return count > 0 ? bytes : 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Starting
+ * ------------------------------------------------------------------------------------------------------------- */
+
+/* What the child does, on the parent's memory (vfork): system calls only, and no writing but to its own frame. Returns
+ * the error that kept it from becoming the program. */
+static int become_rank(const run_spawner *spawner, int rank, const run_ends *ends, const cpu_set_t *mask,
+                       size_t mask_bytes)
+{
+    setsid();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != spawner->parent)
+        _exit(1); /* the worker died before the kernel knew that this must end with it */
+    if (mask_bytes > 0)
+        sched_setaffinity(0, mask_bytes, mask);
+    if ((rank > 0 && dup2(spawner->null_fd, 0) < 0) || dup2(ends->out, 1) < 0 || dup2(ends->err, 2) < 0 ||
+        dup2(ends->launch, spawner->launch_fd) < 0)
+        return errno;
+    setrlimit(RLIMIT_NOFILE, &spawner->files);
+    sigprocmask(SIG_SETMASK, &spawner->mask, NULL);
+    execvpe(spawner->path, spawner->options->command, spawner->environment);
+    return errno;
+}
+
+/* vfork: there are no page tables to copy, and the parent goes on only when the program runs or its error is known. The
+ * child writes that to *failure, in memory which both share. */
+static __attribute__((noinline)) pid_t vfork_rank(const run_spawner *spawner, int rank, const run_ends *ends,
+                                                  const cpu_set_t *mask, size_t mask_bytes, volatile int *failure)
+{
+    pid_t child = vfork();
+    if (child == 0) {
+        *failure = become_rank(spawner, rank, ends, mask, mask_bytes);
+        _exit(RUN_STATUS_NOT_FOUND);
+    }
+    return child;
+}
+
+pid_t run_spawn(run_spawner *spawner, int rank, const run_ends *ends)
+{
+    union {
+        cpu_set_t set;
+        unsigned char room[CPUS_MAX / 8];
+    } mask;
+    size_t mask_bytes = cpu_mask(spawner, rank, &mask.set);
+    volatile int failure = 0;
+    pid_t child = vfork_rank(spawner, rank, ends, &mask.set, mask_bytes, &failure);
+    if (child < 0 || failure == 0)
+        return child;
+    waitpid(child, NULL, 0);
+    errno = failure;
+    return -1;
+}

@@ -1,0 +1,9 @@
+/* The subcommands of the hocket program. Each gets its own arguments (argv[0] is "hocket NAME") and returns the exit
+ * status: 0 well, 1 the work failed, 2 wrong usage. */
+#ifndef HKI_TOOLS_TOOLS_H
+#define HKI_TOOLS_TOOLS_H
+
+int hki_tool_run(int argc, char **argv);
+int hki_tool_info(int argc, char **argv);
+
+#endif
