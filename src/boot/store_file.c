@@ -32,12 +32,16 @@ typedef struct file_store {
 /* '/' and '%' are escaped, and a leading '.', which marks temporary files. */
 static void file_name(const char *key, char name[FILE_NAME_BYTES])
 {
+    static const char digits[] = "0123456789ABCDEF";
     char *out = name;
     for (const char *in = key; *in; in++) {
-        if (*in == '/' || *in == '%' || (*in == '.' && in == key))
-            out += sprintf(out, "%%%02X", (unsigned)*in);
-        else
+        if (*in == '/' || *in == '%' || (*in == '.' && in == key)) {
+            *out++ = '%';
+            *out++ = digits[*in >> 4];
+            *out++ = digits[*in & 15];
+        } else {
             *out++ = *in;
+        }
     }
     *out = '\0';
 }
@@ -207,10 +211,11 @@ hk_status hk_store_file(const char *directory, hk_store **store)
 {
     if (!directory || !store)
         return hki_error(HK_ERR_ARGUMENT, "hk_store_file: %s is NULL", directory ? "store" : "directory");
-    file_store *made = calloc(1, sizeof *made + strlen(directory) + 1);
+    size_t path_bytes = strlen(directory) + 1;
+    file_store *made = calloc(1, sizeof *made + path_bytes);
     if (!made)
         return hki_error(HK_ERR_NO_MEMORY, "no memory for a store");
-    strcpy(made->path, directory);
+    memcpy(made->path, directory, path_bytes);
     hk_status status = open_directory(directory, &made->directory);
     if (status != HK_OK) {
         free(made);

@@ -76,14 +76,14 @@ static uint64_t after(double seconds)
 static void report(job *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void report(job *self, const char *format, ...)
 {
-    char line[1024] = "hocket run: ";
-    size_t used = strlen(line);
+    char line[1024];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line + used, sizeof line - used - 1, format, arguments);
+    vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    strcat(line, "\n");
+    run_sink_put(&self->sinks[1], "hocket run: ", strlen("hocket run: "));
     run_sink_put(&self->sinks[1], line, strlen(line));
+    run_sink_put(&self->sinks[1], "\n", 1);
 }
 
 static void watch(const job *self, int fd, uint32_t events, run_event_kind kind, int rank)

@@ -1,5 +1,7 @@
 #include "tools/run.h"
 
+#include "base/settings.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -23,21 +25,22 @@ static char *find_program(const char *name)
 {
     if (strchr(name, '/'))
         return strdup(name);
-    const char *path = getenv("PATH");
-    char *found = malloc((path ? strlen(path) : 16) + strlen(name) + 3);
+    const char *path = hki_environment("PATH");
+    if (!path)
+        path = "/bin:/usr/bin";
     int failure = ENOENT;
-    for (const char *entry = path ? path : "/bin:/usr/bin"; found; entry++) {
-        size_t length = strcspn(entry, ":");
-        sprintf(found, "%.*s/%s", (int)(length ? length : 1), length ? entry : ".", name);
+    for (size_t length = strcspn(path, ":");; path += length + 1, length = strcspn(path, ":")) {
+        char *found;
+        if (asprintf(&found, "%.*s/%s", length ? (int)length : 1, length ? path : ".", name) < 0)
+            return NULL;
         if (access(found, X_OK) == 0)
             return found;
         failure = errno == EACCES ? EACCES : failure;
-        entry += length;
-        if (*entry == '\0')
+        free(found);
+        if (path[length] == '\0')
             break;
     }
-    free(found);
-    errno = found ? failure : ENOMEM;
+    errno = failure;
     return NULL;
 }
 
