@@ -33,7 +33,9 @@ typedef struct pair_end {
     uint8_t token[32];
     unsigned char address[512];
     size_t address_bytes;
-    bool closed; /* by the body */
+    bool closed;      /* by the body */
+    hk_status status; /* the last error that the transport recorded, and its text */
+    char error[256];
 } pair_end;
 
 typedef bool pair_body(pair_end *end);
@@ -67,15 +69,16 @@ static void __attribute__((format(printf, 3, 4))) pair_log(void *core, hk_log_le
     fputc('\n', stderr);
 }
 
+/* Kept for bodies that expect it; PAIR_LOG prints it. */
 static void __attribute__((format(printf, 3, 4))) pair_error(void *core, hk_status status, const char *format, ...)
 {
-    (void)core;
+    pair_end *end = core;
+    end->status = status;
     va_list arguments;
-    fprintf(stderr, "status %d: ", (int)status);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    vsnprintf(end->error, sizeof end->error, format, arguments);
     va_end(arguments);
-    fputc('\n', stderr);
+    pair_log(core, HK_LOG_ERROR, "%s", end->error);
 }
 
 static const char *pair_setting(void *core, const char *name)
