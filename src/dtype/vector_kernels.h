@@ -6,8 +6,8 @@
  *   widen_float16_low/high  the first/second half of float16 elements as float32
  *   narrow_float16          two vectors of float32 (without NaN payloads) to float16, to nearest even
  *   store_stream            non-temporal store at an aligned address, when HAS_STREAM; stream_fence after the last
- *   load_part, store_part   the first `bytes` < VECTOR of memory, when HAS_PART; without it, short arrays go to the
- *                           reference kernels
+ *   load_part, store_part   the first `bytes` < VECTOR of memory, when HAS_PART; without it, most short arrays go to
+ *                           the reference kernels
  * and SET, the name of the set. It gives vector_set.
  *
  * The drivers take the operation as functions, which compilers inline:
@@ -56,6 +56,22 @@ INLINE raw reduce_two(operation op, const char *left, const char *right)
     return op.store(combine(op, op.load(load_raw(left)), op.load(load_raw(right))));
 }
 
+#ifndef HAS_PART
+/* Eight bytes in a vector of zeros: the shortest arrays that matter are one or two numbers. */
+INLINE raw load_word(const void *memory)
+{
+    uint64_t word;
+    memcpy(&word, memory, sizeof word);
+    return (raw)(vector_uint64){word};
+}
+
+INLINE void store_word(void *memory, raw value)
+{
+    uint64_t word = ((vector_uint64)value)[0];
+    memcpy(memory, &word, sizeof word);
+}
+#endif
+
 /* Fewer bytes than a vector. */
 INLINE void drive_short_two(operation op, void *out, const void *left, const void *right, size_t bytes, uint64_t count)
 {
@@ -63,8 +79,10 @@ INLINE void drive_short_two(operation op, void *out, const void *left, const voi
     (void)count;
     store_part(out, bytes, op.store(combine(op, op.load(load_part(left, bytes)), op.load(load_part(right, bytes)))));
 #else
-    (void)bytes;
-    (*op.short_two)(out, left, right, count);
+    if (bytes == sizeof(uint64_t))
+        store_word(out, op.store(combine(op, op.load(load_word(left)), op.load(load_word(right)))));
+    else
+        (*op.short_two)(out, left, right, count);
 #endif
 }
 
@@ -91,12 +109,15 @@ INLINE void drive_two(operation op, char *out, const char *left, const char *rig
 }
 
 #ifdef HAS_STREAM
+/* Shorter results are stored as usual: waiting for the fence costs about 0.2 µs (measured on an AMD EPYC, Zen 5). */
+enum { STREAM_MINIMUM = 8192 };
+
 /* Bytes from out to the next vector's boundary; SIZE_MAX when elements straddle all boundaries, or the array is too
  * short to be worth it. */
 INLINE size_t stream_start(const char *out, size_t bytes, size_t element)
 {
     size_t start = -(uintptr_t)out % VECTOR;
-    return bytes >= 4 * BLOCK && start % element == 0 ? start : SIZE_MAX;
+    return bytes >= STREAM_MINIMUM && start % element == 0 ? start : SIZE_MAX;
 }
 
 INLINE void drive_two_stream(operation op, char *out, const char *left, const char *right, uint64_t count,
@@ -307,25 +328,27 @@ STEP(multiply_float32, vector_float32, *)
 STEP(multiply_float64, vector_float64, *)
 #undef STEP
 
-/* No CPU divides vectors of integers: element by element. */
-#define DIVIDE_INTEGER(type, T)                                                                                        \
+/* No CPU divides vectors of integers. Those of up to 32 bits go through Q, float32 or float64, which gives the exact
+ * quotient: one that is not whole is at least 1/divisor away from the next whole number, a share of 1/value of itself,
+ * and rounding moves it by less than 2^-24 (values below 2^16) or 2^-53 (below 2^32). Compilers make vectors of it. */
+#define DIVIDE_INTEGER(type, T, Q)                                                                                     \
     INLINE raw quotient_##type(raw value, uint32_t divisor)                                                            \
     {                                                                                                                  \
         T elements[VECTOR / sizeof(T)];                                                                                \
         memcpy(elements, &value, sizeof elements);                                                                     \
         for (size_t i = 0; i < VECTOR / sizeof(T); i++)                                                                \
-            elements[i] = divide_##type(elements[i], divisor);                                                         \
+            elements[i] = (T)((Q)elements[i] / (Q)divisor);                                                            \
         memcpy(&value, elements, sizeof elements);                                                                     \
         return value;                                                                                                  \
     }
-DIVIDE_INTEGER(int8, int8_t)
-DIVIDE_INTEGER(uint8, uint8_t)
-DIVIDE_INTEGER(int16, int16_t)
-DIVIDE_INTEGER(uint16, uint16_t)
-DIVIDE_INTEGER(int32, int32_t)
-DIVIDE_INTEGER(uint32, uint32_t)
-DIVIDE_INTEGER(int64, int64_t)
-DIVIDE_INTEGER(uint64, uint64_t)
+DIVIDE_INTEGER(int8, int8_t, float)
+DIVIDE_INTEGER(uint8, uint8_t, float)
+DIVIDE_INTEGER(int16, int16_t, float)
+DIVIDE_INTEGER(uint16, uint16_t, float)
+DIVIDE_INTEGER(int32, int32_t, double)
+DIVIDE_INTEGER(uint32, uint32_t, double)
+DIVIDE_INTEGER(int64, int64_t, int64_t)
+DIVIDE_INTEGER(uint64, uint64_t, uint64_t)
 #undef DIVIDE_INTEGER
 
 INLINE raw quotient_float32(raw value, uint32_t divisor)

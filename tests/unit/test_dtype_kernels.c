@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-enum { SOURCES = 9, LONGEST = 2100, MARGIN = 64, ROOM = LONGEST * 8 + 64 + 2 * MARGIN };
+enum { SOURCES = 9, LONGEST = 9300, MARGIN = 64, ROOM = LONGEST * 8 + 64 + 2 * MARGIN };
 
 static const hki_kernel_set *vector_sets[3];
 static unsigned set_count;
@@ -76,7 +76,7 @@ static void check_form(const hki_kernel_set *set, const plan *p, const char *for
             fail_plan(set, p, form, "a source was written");
         free(arrays[s].memory);
     }
-    memset(blank, 0x5a, sizeof blank);
+    memset(blank, 0x5a, 64 + bytes + 2 * MARGIN);
     memcpy(result, blank, bytes);
     if (memcmp(out, blank, 64 + bytes + 2 * MARGIN) != 0)
         fail_plan(set, p, form, "wrote outside the result");
@@ -173,7 +173,7 @@ static void check_streams(const hki_kernel_set *set, hk_type type, hk_op op, uin
 {
     uint64_t bytes = hk_type_size(type);
     for (unsigned align = 0; align < 64; align += 7) {
-        plan p = next_plan(type, op, (1024 + next_random(state) % 1000) / bytes, state);
+        plan p = next_plan(type, op, (8192 + next_random(state) % 1000) / bytes, state);
         p.sources = 2;
         p.in_place = (int)(align % 3) - 1;
         p.align[9] = align % 2 ? align : align / (unsigned)bytes * (unsigned)bytes;
@@ -257,12 +257,12 @@ static void all_16_bit_floats_convert_alike(void **state)
 static void streamed_copies_are_copies(void **state)
 {
     (void)state;
-    static char in[9000], out[9000], expected[9000];
+    static char in[20000], out[20000], expected[20000];
     uint64_t random = 77;
     fill_values(in, sizeof in / 8, HK_UINT64, &random);
     for (unsigned v = 0; v < set_count; v++)
         for (unsigned i = 0; i < 600 && vector_sets[v]->copy_stream != NULL; i++) {
-            size_t bytes = next_random(&random) % (i % 2 ? 300 : 8000);
+            size_t bytes = next_random(&random) % (i % 2 ? 300 : 19000);
             size_t from = next_random(&random) % 64, to = next_random(&random) % 64 + 64;
             memset(out, 0x5a, sizeof out);
             memset(expected, 0x5a, sizeof expected);
