@@ -1,19 +1,23 @@
 #include "bench/bench_inspect.h"
 
-#include <stddef.h>
+#include "comm/inspect.h"
 
-/* Weak, so that the measuring code links without the library's inside, as peers' drivers and tests of it do. */
-const char *hki_comm_last_algorithm(const hk_comm *comm) __attribute__((weak));
-const char *hki_comm_transports(const hk_comm *comm) __attribute__((weak));
+#include <stdio.h>
+#include <string.h>
 
 const char *hki_bench_algorithm(void *comm)
 {
-    return hki_comm_last_algorithm != NULL ? hki_comm_last_algorithm((const hk_comm *)comm) : NULL;
+    return hki_comm_last_algorithm((const hk_comm *)comm);
 }
 
-const char *hki_bench_transport(hk_comm *comm)
+const char *hki_bench_transport(const hk_comm *comm, char *text, size_t room)
 {
-    if (hk_comm_size(comm) < 2)
-        return "none";
-    return hki_comm_transports != NULL ? hki_comm_transports(comm) : "shm";
+    size_t used = 0;
+    text[0] = '\0';
+    for (int rank = 0; rank < hk_comm_size(comm) && used < room; rank++) {
+        const char *name = hki_comm_transport(comm, rank);
+        if (strcmp(name, "self") != 0 && strstr(text, name) == NULL)
+            used += (size_t)snprintf(text + used, room - used, "%s%s", used > 0 ? "+" : "", name);
+    }
+    return used > 0 ? text : "self";
 }

@@ -4,11 +4,11 @@
 
 #include <hocket/hocket.h>
 
-/* Name of the algorithm of comm's last collective; NULL if there was none. The argument is an hk_comm. */
+/* Name of the algorithm of comm's last collective; "" if there was none. The argument is an hk_comm. */
 const char *hki_bench_algorithm(void *comm);
 
-/* Name of the transport over which comm's ranks are reached: several joined by "+", "none" for one rank. Valid until
- * the next call. */
-const char *hki_bench_transport(hk_comm *comm);
+/* Names of the transports over which comm's other ranks are reached, joined by "+", written to text; "self" when there
+ * are no other ranks. Returns the name. */
+const char *hki_bench_transport(const hk_comm *comm, char *text, size_t room);
 
 #endif

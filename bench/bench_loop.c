@@ -10,7 +10,7 @@
 /* Guesses that were looked at, not fitted: a batch of 100 µs makes the barrier's skew (≤ 1 µs) ≤ 1 %, and rotated
  * inputs of 512 KiB stay in the L2 cache of current server cores (1 … 2 MiB). */
 static const double batch_target = 100e-6, batch_below = 10e-6;
-enum { ROTATED_BYTES = 512 * 1024, LINE = 64, MOST_SAMPLES = 4096, MOST_BATCH = 4096, FEWEST_SAMPLES = 5 };
+enum { ROTATED_BYTES = 512 * 1024, LINE = 64, MOST_SAMPLES = 4096, MOST_BATCH = 4096, FEWEST_SAMPLES = 3 };
 
 typedef struct loop {
     const hki_bench_library *library;
@@ -242,10 +242,10 @@ static bool check(loop *l, int *correct)
 /* Takes up to `wanted` samples; fewer, when the box turns out to be used up: looked at by all ranks together. */
 static bool fill_box(loop *l, long batch, long wanted, double *seconds, long *taken)
 {
-    long piece = l->effort->iterations > 0 ? wanted : wanted / 8 > FEWEST_SAMPLES ? wanted / 8 : FEWEST_SAMPLES;
+    long piece = l->effort->iterations > 0 ? wanted : wanted / 8 > 1 ? wanted / 8 : 1;
     double start = now(), elapsed = 0.0;
     *taken = 0;
-    while (*taken < wanted && (*taken == 0 || elapsed < l->effort->box)) {
+    while (*taken < wanted && (*taken < FEWEST_SAMPLES || elapsed < l->effort->box)) {
         for (long i = 0; i < piece && *taken < wanted; i++, (*taken)++)
             if (!sample(l, batch, &seconds[*taken]))
                 return false;

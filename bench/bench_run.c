@@ -273,7 +273,10 @@ static bool make_buffers(run *r)
 
 int hki_bench_run(hk_comm *comm, const hki_bench_options *options)
 {
-    run r = {.options = options, .transport = hki_bench_transport(comm), .lead = hk_comm_rank(comm) == 0};
+    char transports[128];
+    run r = {.options = options,
+             .transport = hki_bench_transport(comm, transports, sizeof transports),
+             .lead = hk_comm_rank(comm) == 0};
     hki_bench_hocket(comm, options->mappable, &r.library);
     r.library.algorithm = hki_bench_algorithm;
     r.max = options->max != 0 ? options->max : default_max(r.library.ranks);

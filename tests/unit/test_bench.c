@@ -258,7 +258,7 @@ static void honest_results_are_measured(void **state)
     assert_int_equal(result.correct, 1);
     assert_true(result.time.min > 0.0 && result.time.min <= result.time.p50 && result.time.p50 <= result.time.p99);
     assert_true(result.batch > 1); /* copying 4 KiB is far below the batch limit */
-    assert_true(result.samples >= 5);
+    assert_true(result.samples >= 3);
 }
 
 static void few_iterations_are_taken_exactly(void **state)
