@@ -235,23 +235,50 @@ static void awkward_values_meet_each_other(void **state)
 #undef CHECK
 }
 
-/* Each of the 65,536 values of a 16-bit float, through widening, division and narrowing. */
-static void all_16_bit_floats_convert_alike(void **state)
+/* The average of one source is its division. */
+static void check_division(hk_type type, const void *source, uint64_t count, uint32_t divisor)
+{
+    static char expected[ROOM * 2], out[ROOM * 2];
+    hki_kernels_reference.entries[type][HK_AVG].many(expected, &source, 1, count, divisor);
+    for (unsigned v = 0; v < set_count; v++) {
+        vector_sets[v]->entries[type][HK_AVG].many(out, &source, 1, count, divisor);
+        assert_memory_equal(out, expected, count * hk_type_size(type));
+    }
+}
+
+/* Each of the 65,536 values, through widening, division and narrowing. */
+static void all_16_bit_values_divide_alike(void **state)
 {
     (void)state;
-    static uint16_t all[65536], expected[65536], out[65536];
-    if (set_count == 0)
-        skip();
+    static const uint32_t divisors[] = {1,   2,    3,     5,     7,     10,    255,        256,
+                                        257, 1000, 32767, 32768, 65535, 65537, 4294967295u};
+    static uint16_t all[65536];
     for (unsigned i = 0; i < 65536; i++)
         all[i] = (uint16_t)i;
-    const void *source = all;
-    for (unsigned v = 0; v < set_count; v++)
-        for (hk_type type = HK_FLOAT16; type <= HK_BFLOAT16; type++)
-            for (uint32_t divisor = 1; divisor <= 7; divisor += 2) {
-                hki_kernels_reference.entries[type][HK_AVG].many(expected, &source, 1, 65536, divisor);
-                vector_sets[v]->entries[type][HK_AVG].many(out, &source, 1, 65536, divisor);
-                assert_memory_equal(out, expected, sizeof out);
-            }
+    for (hk_type type = HK_INT8; type <= HK_BFLOAT16; type++)
+        for (unsigned d = 0; d < sizeof divisors / sizeof divisors[0] && hk_type_size(type) <= 2; d++)
+            check_division(type, all, 65536, divisors[d]);
+}
+
+/* Around whole multiples of the divisor, where a rounded quotient would show. */
+static void integers_divide_exactly(void **state)
+{
+    (void)state;
+    static uint64_t wide_values[3 * 2000];
+    static uint32_t narrow_values[3 * 2000];
+    uint64_t random = 4711;
+    for (unsigned round = 0; round < 60; round++) {
+        uint32_t divisor = (uint32_t)(next_random(&random) >> (32 + next_random(&random) % 31)) | 2;
+        for (unsigned i = 0; i < 6000; i++) {
+            uint64_t multiple = next_random(&random) >> (next_random(&random) % 63);
+            wide_values[i] = multiple / divisor * divisor + i % 3 - 1;
+            narrow_values[i] = (uint32_t)multiple / divisor * divisor + i % 3 - 1;
+        }
+        check_division(HK_INT32, narrow_values, 6000, divisor);
+        check_division(HK_UINT32, narrow_values, 6000, divisor);
+        check_division(HK_INT64, wide_values, 6000, divisor);
+        check_division(HK_UINT64, wide_values, 6000, divisor);
+    }
 }
 
 static void streamed_copies_are_copies(void **state)
@@ -294,7 +321,8 @@ int main(void)
         cmocka_unit_test(non_temporal_stores_give_the_reference_bits),
         cmocka_unit_test(any_source_may_be_the_result),
         cmocka_unit_test(awkward_values_meet_each_other),
-        cmocka_unit_test(all_16_bit_floats_convert_alike),
+        cmocka_unit_test(all_16_bit_values_divide_alike),
+        cmocka_unit_test(integers_divide_exactly),
         cmocka_unit_test(streamed_copies_are_copies),
     };
     const char *const names[] = {"avx2", "avx512", "neon"};
