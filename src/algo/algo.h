@@ -53,5 +53,7 @@ hk_status hki_algorithm_schedule(const hki_algorithm *algorithm, const hki_call 
 /* "allreduce" ↔ HKI_COLL_ALLREDUCE; -1 if unknown. */
 const char *hki_collective_name(hki_collective collective);
 int hki_collective_find(const char *name);
+/* Whether it has an operator. */
+bool hki_collective_reduces(hki_collective collective);
 
 #endif
