@@ -179,35 +179,9 @@ static bool touch(hki_builder *builder, const hki_span *span, uint32_t step, boo
 
 /* ---- adding a step ---- */
 
-/* Why a span cannot be one, or NULL. */
-static const char *span_fault(const hki_builder *builder, const hki_span *span)
-{
-    const hki_range *blocks = &span->blocks;
-    if (blocks->count == 0)
-        return NULL;
-    if (span->buffer > HKI_SCRATCH || span->of > HKI_OUTPUT)
-        return "names no buffer";
-    if (span->buffer != HKI_SCRATCH && span->of != span->buffer)
-        return "takes its blocks from another buffer's grid";
-    if (blocks->run == 0 || blocks->wrap == 0)
-        return "has an empty run or ring";
-    const hki_grid *grid = &builder->shape.grid[span->of];
-    if (grid->cut == HKI_CUT_NONE)
-        return "lies in a buffer without a grid";
-    if ((uint64_t)blocks->base + blocks->wrap > hki_grid_blocks(grid) || blocks->count > blocks->wrap)
-        return "exceeds its grid";
-    if (span->buffer != HKI_SCRATCH)
-        return NULL;
-    if (span->slots != 1 && span->slots != blocks->count)
-        return "lies in neither one slot nor one a block";
-    if ((uint64_t)span->slot + (span->slots == 1 ? 1 : blocks->wrap) > builder->schedule->slots)
-        return "exceeds the scratch slots";
-    return NULL;
-}
-
 static bool check_span(hki_builder *builder, const hki_span *span, const char *role)
 {
-    const char *fault = span_fault(builder, span);
+    const char *fault = hki_span_fault(builder->shape.grid, builder->schedule->slots, span);
     if (fault)
         builder->status =
             hki_error(HK_ERR_INTERNAL,

@@ -156,6 +156,10 @@ static inline uint32_t hki_grid_blocks(const hki_grid *grid)
     return grid->parts * grid->segments;
 }
 
+/* Why a span is none of a schedule with these grids and so many scratch slots, as a phrase ("exceeds its grid"); NULL
+ * if it is one. */
+const char *hki_span_fault(const hki_grid *grids, uint32_t slots, const hki_span *span);
+
 void hki_schedule_free(hki_schedule *schedule);
 
 #endif
