@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/words.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -211,36 +212,11 @@ void hki_settings_reset(void)
     hki_log_forget();
 }
 
-/* Single-character insertions, deletions and replacements between two names; names longer than 63 characters count as
- * far from everything. */
-static size_t edit_distance(const char *left, size_t left_length, const char *right)
-{
-    size_t row[64], right_length = strlen(right);
-    if (left_length >= 64 || right_length >= 64)
-        return 64;
-    for (size_t j = 0; j <= right_length; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= left_length; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= right_length; j++) {
-            size_t best = diagonal + (left[i - 1] != right[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[right_length];
-}
-
 static void report_unknown(const char *name, size_t length)
 {
     size_t nearest = 0, distance = SIZE_MAX;
     for (size_t i = 0; i < HKI_SETTING_COUNT; i++) {
-        size_t candidate = edit_distance(name, length, table[i].name);
+        size_t candidate = hki_word_distance(name, length, table[i].name);
         if (candidate == 0)
             return;
         if (candidate < distance) {

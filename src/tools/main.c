@@ -1,4 +1,5 @@
 /* The hocket program: finds the subcommand. */
+#include "base/words.h"
 #include "tools/tools.h"
 
 #include <hocket/hocket.h>
@@ -28,37 +29,12 @@ static void print_usage(FILE *file)
     fprintf(file, "\n  --help     this text\n  --version  the version\n");
 }
 
-static unsigned least(unsigned a, unsigned b, unsigned c)
-{
-    unsigned smaller = a < b ? a : b;
-    return smaller < c ? smaller : c;
-}
-
-/* Levenshtein's distance: how many letters to insert, drop or change. Both texts are shorter than LONGEST. */
-static unsigned distance(const char *a, const char *b)
-{
-    unsigned row[LONGEST + 1];
-    size_t length = strlen(b);
-    for (size_t j = 0; j <= length; j++)
-        row[j] = (unsigned)j;
-    for (unsigned i = 1; *a; a++, i++) {
-        unsigned diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= length; j++) {
-            unsigned above = row[j];
-            row[j] = least(above + 1, row[j - 1] + 1, diagonal + (*a != b[j - 1]));
-            diagonal = above;
-        }
-    }
-    return row[length];
-}
-
 static int unknown(const char *name)
 {
     const char *nearest = NULL;
-    unsigned fewest = 3; /* further away is another word, not a slip */
-    for (size_t i = 0; i < SUBCOMMANDS && strlen(name) < LONGEST; i++) {
-        unsigned changes = distance(name, subcommands[i].name);
+    size_t fewest = 3; /* further away is another word, not a slip */
+    for (size_t i = 0; i < SUBCOMMANDS; i++) {
+        size_t changes = hki_word_distance(name, strlen(name), subcommands[i].name);
         if (changes < fewest) {
             fewest = changes;
             nearest = subcommands[i].name;

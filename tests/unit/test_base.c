@@ -3,6 +3,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/settings.h"
+#include "base/words.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -389,6 +390,19 @@ static void a_child_forked_while_a_line_is_written_can_log(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 42);
 }
 
+static void word_distance_counts_slips(void **state)
+{
+    (void)state;
+    assert_int_equal(hki_word_distance("bench", 5, "bench"), 0);
+    assert_int_equal(hki_word_distance("bnch", 4, "bench"), 1);
+    assert_int_equal(hki_word_distance("kitten", 6, "sitting"), 3);
+    assert_int_equal(hki_word_distance("", 0, "run"), 3);
+    assert_int_equal(hki_word_distance("running", 3, "run"), 0);
+    char word[100];
+    memset(word, 'x', sizeof word);
+    assert_int_equal(hki_word_distance(word, sizeof word, "run"), 64);
+}
+
 typedef struct item {
     int value;
     hki_node node;
@@ -441,6 +455,7 @@ int main(void)
         TEST(a_kept_text_survives_a_change_of_the_environment),
         TEST(threads_read_settings_and_log_at_once),
         TEST(a_child_forked_while_a_line_is_written_can_log),
+        TEST(word_distance_counts_slips),
         TEST(a_list_keeps_order_and_removes_safely),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
