@@ -17,6 +17,7 @@
 #define HKI_TOOLS_RUN_H
 
 #include "boot/launch.h"
+#include "boot/ranks.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -121,6 +122,10 @@ typedef struct run_join {
     int ranks, waiting;
     int poller; /* epoll */
     uint8_t key[HKI_LAUNCH_KEY_BYTES];
+    /* Why the joining numbered broken - 1 failed first (0: none did): whoever comes later is told the same, and not
+     * that those who failed have left. */
+    uint64_t broken;
+    char broken_text[2 * HKI_RANKS_TEXT + 100];
     /* Called once when ranks wait for others that ended without joining; texts like "rank 2", "ranks 0, 1". */
     void (*lost)(void *context, const char *missing, const char *waiting);
     void *context;

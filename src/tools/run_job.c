@@ -35,6 +35,7 @@ enum {
     SPAWNS_PER_TURN = 8  /* events are served in between */
 };
 static const double leftover_grace = 0.2; /* from SIGTERM to SIGKILL for what ranks left behind */
+static const double settle_time = 0.05;   /* in which the failure that caused others may come after them */
 static const double lost_grace = 1.0;     /* for ranks to end by themselves when they cannot join */
 static const double again_after = 0.3;    /* a terminal's signal may come twice; a later one means "at once" */
 static const uint64_t never = UINT64_MAX;
@@ -54,7 +55,9 @@ typedef struct job {
     int started, alive;
     phase phase;
     int status; /* of the job, once it failed */
-    bool failed, timed_out;
+    bool failed;
+    int suspect;          /* rank whose failure is to be named, if no likelier cause comes up; -1: none */
+    int suspect_status;   /* its wait status */
     bool reap;            /* children may have to be waited for */
     uint64_t time_limit;  /* of the job */
     uint64_t deadline;    /* of the phase */
@@ -175,10 +178,44 @@ static void drain_rank(job_rank *rank)
     }
 }
 
+/* Names the first failure, and ends the job. */
+static void declare(job *self)
+{
+    char text[80];
+    if (self->suspect < 0)
+        return;
+    run_status_text(self->suspect_status, text, sizeof text);
+    report(self, WIFSIGNALED(self->suspect_status) ? "rank %d died: %s" : "rank %d ended: %s", self->suspect, text);
+    fail(self, run_exit_status(self->suspect_status));
+    self->suspect = -1;
+    if (!self->options->keep_going)
+        begin_ending(self);
+}
+
+/* A signal that is hardly ever what a rank does about another's failure. */
+static bool is_cause(int status)
+{
+    return WIFSIGNALED(status) && WTERMSIG(status) != SIGABRT && WTERMSIG(status) != SIGTERM &&
+           WTERMSIG(status) != SIGPIPE;
+}
+
+/* The first failure is the one to name. But a process that dies closes its connections a little before its end is
+ * announced, and others that notice may end first: so an exit status waits a moment for a likelier cause. */
+static void suspect(job *self, int index, int status)
+{
+    if (self->suspect < 0 || (is_cause(status) && !is_cause(self->suspect_status))) {
+        self->suspect = index;
+        self->suspect_status = status;
+    }
+    if (is_cause(status) || self->options->keep_going)
+        declare(self);
+    else if (self->deadline == never)
+        self->deadline = after(settle_time);
+}
+
 static void rank_died(job *self, int index, int status)
 {
     job_rank *rank = &self->ranks[index];
-    char text[80];
     drain_rank(rank);
     forget_rank(self, rank);
     run_join_readable(&self->join, index); /* its last words, then the end of the connection */
@@ -186,13 +223,8 @@ static void rank_died(job *self, int index, int status)
         rank->hang_up = after(lost_grace);
         self->hang_up = rank->hang_up < self->hang_up ? rank->hang_up : self->hang_up;
     }
-    if (status == 0 || self->phase != RUNNING || (self->failed && !self->options->keep_going))
-        return;
-    run_status_text(status, text, sizeof text);
-    report(self, WIFSIGNALED(status) ? "rank %d died: %s" : "rank %d ended: %s", index, text);
-    fail(self, run_exit_status(status));
-    if (!self->options->keep_going)
-        begin_ending(self);
+    if (status != 0 && self->phase == RUNNING && (!self->failed || self->options->keep_going))
+        suspect(self, index, status);
 }
 
 static int rank_of_pid(const job *self, pid_t pid)
@@ -241,7 +273,7 @@ static bool childless(void)
 static void report_lost(void *context, const char *missing, const char *waiting)
 {
     job *self = context;
-    if (self->phase != RUNNING || self->failed)
+    if (self->phase != RUNNING || self->failed || self->suspect >= 0)
         return;
     report(self, "%s ended without joining the job, and %s cannot join without", missing, waiting);
     fail(self, 1);
@@ -343,6 +375,7 @@ static void check_time(job *self)
         return;
     if (self->phase == RUNNING) {
         self->deadline = never;
+        declare(self);
         begin_ending(self);
     } else {
         kill_everything(self);
@@ -467,8 +500,10 @@ static void turn(job *self, int milliseconds)
 static void run_to_end(job *self)
 {
     while (self->phase != DONE) {
-        if (self->alive == 0 && (self->phase == RUNNING || self->phase == ENDING))
+        if (self->alive == 0 && (self->phase == RUNNING || self->phase == ENDING)) {
+            declare(self);
             end_leftovers(self);
+        }
         if (self->phase == REAPING && childless()) {
             self->phase = DRAINING;
             self->deadline = never;
@@ -598,7 +633,7 @@ static void close_job(job *self)
 
 int run_job(const run_options *options, int control, const sigset_t *mask)
 {
-    job self = {.options = options, .control = control, .poller = -1, .signals = -1};
+    job self = {.options = options, .control = control, .poller = -1, .signals = -1, .suspect = -1};
     self.deadline = self.hang_up = never;
     self.time_limit = options->timeout > 0 ? after(options->timeout) : never;
     const char *what = "";

@@ -1,7 +1,5 @@
 #include "tools/run.h"
 
-#include "boot/ranks.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,6 +159,34 @@ static void spread(const run_join *join, uint64_t *lowest, uint64_t *highest)
     }
 }
 
+/* Records why the joining that `position` belongs to failed, unless that is known. False when it is. */
+static bool set_broken(run_join *join, uint64_t position, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static bool set_broken(run_join *join, uint64_t position, const char *format, ...)
+{
+    uint64_t number = (position >> 32) + 1;
+    if (join->broken == number)
+        return false;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(join->broken_text, sizeof join->broken_text, format, arguments);
+    va_end(arguments);
+    join->broken = number;
+    return true;
+}
+
+/* Ends the waiting of all at `position` with the reason recorded. */
+static void fail_waiting(run_join *join, uint64_t position)
+{
+    for (int rank = 0; rank < join->ranks; rank++) {
+        run_link *link = &join->links[rank];
+        if (!link->waiting || link->position != position)
+            continue;
+        stop_waiting(join, link);
+        answer_failure(join, rank, "%s", join->broken_text);
+    }
+}
+
 /* Ranks that wait for `position` wait for others which are past it: those will not come. */
 static void fail_position(run_join *join, uint64_t position, bool *missing, bool *waiting)
 {
@@ -173,14 +199,11 @@ static void fail_position(run_join *join, uint64_t position, bool *missing, bool
     char missing_text[HKI_RANKS_TEXT], waiting_text[HKI_RANKS_TEXT];
     hki_ranks_text(missing_text, sizeof missing_text, missing, join->ranks);
     hki_ranks_text(waiting_text, sizeof waiting_text, waiting, join->ranks);
-    for (int rank = 0; rank < join->ranks; rank++) {
-        if (!waiting[rank])
-            continue;
-        stop_waiting(join, &join->links[rank]);
-        answer_failure(join, rank, "the ranks of this job cannot join: %s ended, or gave up, before; waiting: %s",
-                       missing_text, waiting_text);
-    }
-    if (ended)
+    bool news =
+        set_broken(join, position, "the ranks of this job cannot join: %s ended, or gave up, before; waiting: %s",
+                   missing_text, waiting_text);
+    fail_waiting(join, position);
+    if (ended && news)
         join->lost(join->context, missing_text, waiting_text);
 }
 
@@ -208,23 +231,21 @@ static void settle(run_join *join)
     free(waiting);
 }
 
-/* A rank's time is up: tells it who is not there. */
+/* A rank's time is up: tells it, and all who wait with it, who is not there. */
 static void answer_who(run_join *join, int rank)
 {
-    run_link *link = &join->links[rank];
+    if (!join->links[rank].waiting)
+        return; /* answered by now */
+    uint64_t position = join->links[rank].position;
     bool *missing = calloc((size_t)join->ranks, sizeof *missing);
-    if (!link->waiting || !missing) {
-        free(missing); /* answered by now, or no memory: the rank names nobody */
-        return;
-    }
-    for (int other = 0; other < join->ranks; other++)
-        missing[other] = !join->links[other].waiting || join->links[other].position != link->position;
-    char text[HKI_RANKS_TEXT];
-    hki_ranks_text(text, sizeof text, missing, join->ranks);
+    for (int other = 0; other < join->ranks && missing; other++)
+        missing[other] = !join->links[other].waiting || join->links[other].position != position;
+    char text[HKI_RANKS_TEXT] = "some rank";
+    if (missing)
+        hki_ranks_text(text, sizeof text, missing, join->ranks);
     free(missing);
-    stop_waiting(join, link);
-    answer_failure(join, rank, "%s of %d did not arrive in time (waiting: rank %d)", text, join->ranks, rank);
-    settle(join);
+    set_broken(join, position, "%s of %d did not arrive before the time of rank %d was up", text, join->ranks, rank);
+    fail_waiting(join, position);
 }
 
 /* ---------------------------------------------------------------------------------------------------------------
