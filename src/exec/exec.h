@@ -54,13 +54,14 @@ struct hki_engine {
     void (*unlock)(void *context);
     void (*lock)(void *context);
     uint64_t sleeps;
+    uint32_t tests; /* calls of hk_test, to look at deadlines now and then */
     bool attention; /* something failed: call attend at the end of this turn */
     void (*attend)(void *context);
 };
 
 void hki_engine_open(hki_engine *engine, hki_endpoint *endpoint, uint32_t local_ranks, uint32_t usable_cpus);
-/* CPUs that this process may use: affinity, and the quota of its cgroup, at least 1. */
-uint32_t hki_usable_cpus(void);
+/* CPUs' worth of time that the cgroup allows, at least 1; UINT32_MAX without a quota. */
+uint32_t hki_quota_cpus(void);
 
 /* Whether a program may run in its own order over channels that carry `eager` bytes in one frame. */
 bool hki_program_is_linear(const hki_bound *program, bool order_is_valid, size_t eager);
@@ -81,5 +82,7 @@ bool hki_task_sends(const hki_task *task, uint32_t *rank);
 bool hki_engine_progress(hki_engine *engine);
 /* Turns until *ended, adaptively. */
 void hki_engine_wait(hki_engine *engine, const bool *ended);
+/* Does nothing for a moment (at most 50 ms), or until something arrives. */
+void hki_engine_pause(hki_engine *engine);
 
 #endif

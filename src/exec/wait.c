@@ -26,7 +26,7 @@ enum {
     SLOW_NANOSECONDS = 20000000
 };
 
-static uint32_t quota_cpus(void)
+uint32_t hki_quota_cpus(void)
 {
     FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
     long quota = 0, period = 0;
@@ -36,17 +36,6 @@ static uint32_t quota_cpus(void)
     if (file)
         fclose(file);
     return cpus ? cpus : 1;
-}
-
-uint32_t hki_usable_cpus(void)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    uint32_t cpus = 1;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        cpus = (uint32_t)CPU_COUNT(&set);
-    uint32_t quota = quota_cpus();
-    return quota < cpus ? quota : cpus;
 }
 
 void hki_engine_open(hki_engine *engine, hki_endpoint *endpoint, uint32_t local_ranks, uint32_t usable_cpus)
@@ -174,4 +163,10 @@ void hki_engine_wait(hki_engine *engine, const bool *ended)
         }
         yields = be_patient(engine, yields, &next_look);
     }
+}
+
+void hki_engine_pause(hki_engine *engine)
+{
+    yield(engine);
+    sleep_a_while(engine);
 }

@@ -1,0 +1,178 @@
+/* Communicators and requests, as the files of this layer see them. */
+#ifndef HKI_COMM_COMM_H
+#define HKI_COMM_COMM_H
+
+#include "comm/context.h"
+
+enum { HKI_RECENT_CALLS = 64, HKI_COMM_MAGIC = 0x686b636f, HKI_REQUEST_MAGIC = 0x686b7271, HKI_REASON_BYTES = 512 };
+
+/* One collective call, as its entry point was given it. */
+typedef struct hki_arguments {
+    hki_collective collective;
+    const void *send;
+    void *recv;
+    uint64_t count; /* elements: of the vector, or of each rank's block; v: of this rank's own block */
+    const uint64_t *counts[2], *displacements[2]; /* of the send and the receive side */
+    hk_type type;
+    hk_op op;
+    int root;
+} hki_arguments;
+
+/* What is remembered of a call, to recognise and describe it. */
+typedef struct hki_call_record {
+    uint64_t operation;
+    uint64_t count;
+    uint32_t fingerprint;
+    hki_collective collective;
+    hk_type type;
+    hk_op op;
+    int root;
+    bool used;
+} hki_call_record;
+
+/* The last plan: the common repeated call costs one comparison. */
+typedef struct hki_memo {
+    hki_collective collective;
+    hk_type type;
+    hk_op op;
+    int root;
+    uint32_t in_place;
+    uint32_t fingerprint;
+    uint64_t count;
+    hki_binding *binding; /* NULL: empty */
+    const hki_algorithm *algorithm;
+    hki_reducer reducer;
+    uint32_t divisor;
+} hki_memo;
+
+typedef struct hki_group_count {
+    uint64_t list; /* hash of ranks and tag */
+    uint64_t made;
+} hki_group_count;
+
+struct hk_comm {
+    uint32_t magic;
+    hki_context *context;
+    hki_node node; /* in context.comms */
+    uint64_t id;
+    uint32_t wire; /* low half of id */
+    uint32_t rank, size;
+    uint32_t *world; /* rank here → rank in the context's world; NULL = identity */
+    uint32_t *nodes; /* node of each rank, from 0 in order of appearance; NULL = all on one host */
+    uint64_t operations;
+    double timeout;
+    hk_status poisoned;
+    hk_status pending; /* a failure seen among the messages, to be dealt with at the end of the turn of progress */
+    bool asked;        /* a mismatch was seen here; the peer's own description of its call is awaited */
+    bool quiet;        /* failures of single messages do not poison it (agreement among survivors) */
+    uint32_t asked_rank;
+    uint64_t asked_at;
+    char reason[HKI_REASON_BYTES];
+    hki_memo memo;
+    hki_matcher matcher;
+    hki_call_record recent[HKI_RECENT_CALLS];
+    hki_group_count *groups; /* how often a list of ranks was made into a communicator, so that ids differ */
+    uint32_t group_count;
+    uint32_t shrinks;
+    const hki_algorithm *last_algorithm;
+    uint32_t last_segments;
+};
+
+typedef enum hki_request_kind { HKI_REQUEST_COLLECTIVE, HKI_REQUEST_SEND, HKI_REQUEST_RECV } hki_request_kind;
+
+struct hk_request {
+    uint32_t magic;
+    hki_request_kind kind;
+    hki_node node; /* in context.requests while in flight */
+    hk_comm *comm;
+    hki_task task; /* of collectives; `ended` and `status` serve all kinds */
+    hki_transfer *transfer;
+    hki_call_record record;
+    hki_binding *binding;
+    hki_reducer reducer;
+    void *scratch, *scaled;
+    hk_message message;
+    int peer, tag;
+    double timeout;              /* seconds; negative: the communicator's */
+    uint64_t started;            /* when the first patient look saw it; 0: not yet */
+    bool reported;               /* it was late, and that was logged */
+    struct hki_inquiry *inquiry; /* under way: who has not arrived? */
+};
+
+/* Entry. Each public function begins with one of these: NULL, freed, forked and poisoned communicators are refused. */
+hk_status hki_comm_enter(hk_comm *comm);
+static inline void hki_comm_leave(hk_comm *comm)
+{
+    hki_context_leave(comm->context);
+}
+
+static inline uint32_t hki_comm_world(const hk_comm *comm, uint32_t rank)
+{
+    return comm->world ? comm->world[rank] : rank;
+}
+/* Rank in comm of a rank of the world; -1 if it is not a member. */
+int hki_comm_rank_of(const hk_comm *comm, uint32_t world);
+/* "rank 3 on host h (pid 12)". */
+void hki_comm_describe_rank(const hk_comm *comm, uint32_t rank, char *text, size_t bytes);
+static inline hki_channel *hki_comm_channel(const hk_comm *comm, uint32_t rank)
+{
+    return &comm->context->endpoint.channels[hki_comm_world(comm, rank)];
+}
+
+/* Makes a communicator object within a context. world is owned by it afterwards. */
+hk_status hki_comm_new(hki_context *context, uint64_t id, uint32_t rank, uint32_t size, uint32_t *world,
+                       hk_comm **comm);
+
+/* Collectives (collective.c): blocking and not. */
+hk_status hki_collective_run(hk_comm *comm, const hki_arguments *arguments);
+hk_status hki_collective_begin(hk_comm *comm, const hki_arguments *arguments, hk_request **request);
+
+/* Arguments (arguments.c): everything that can be wrong with a call is found here, before anything changes. */
+typedef struct hki_prepared {
+    hki_call call;
+    hki_sizes sizes;
+    void *base[2];
+    uint64_t bytes; /* what the choice of an algorithm may depend on; 0: on nothing but P */
+    bool even;      /* equal counts: the binding can serve the next call */
+} hki_prepared;
+hk_status hki_arguments_check(const hk_comm *comm, const hki_arguments *arguments, hki_reducer *reducer,
+                              hki_prepared *prepared);
+/* The in-place form of a call, and where INPUT and OUTPUT begin; HK_ERR_BUFFER when they overlap otherwise. */
+hk_status hki_arguments_buffers(const hk_comm *comm, const hki_arguments *arguments, uint32_t element_bytes,
+                                uint32_t *in_place, void *base[2]);
+uint32_t hki_fingerprint(const hki_arguments *arguments, const hk_comm *comm, const hki_algorithm *algorithm,
+                         uint32_t segments, const hki_reducer *reducer);
+/* "allreduce of 4 float32, sum": for messages. */
+void hki_describe_call(const hki_call_record *record, char *text, size_t bytes);
+
+/* Requests (request.c). */
+hk_request *hki_request_new(hk_comm *comm, hki_request_kind kind); /* NULL: out of memory, recorded */
+/* Takes what a finished operation held, and gives its final status: the communicator's failure if there is one. */
+hk_status hki_request_finish(hk_request *request);
+void hki_request_wait(hk_request *request);
+
+/* Point-to-point (point.c): requests that have begun; NULL: no memory. */
+hk_request *hki_point_begin_send(hk_comm *comm, const void *buffer, uint64_t bytes, int destination, int tag);
+hk_request *hki_point_begin_recv(hk_comm *comm, void *buffer, uint64_t bytes, int source, int tag);
+
+/* Failure (failure.c), and who has not arrived (inquiry.c). */
+/* Poisons comm and tells its members; cancels its requests. The text becomes comm's and the thread's last error. */
+hk_status hki_comm_fail(hk_comm *comm, hk_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+extern const hki_listener hki_failure_listener; /* context to be filled in */
+void hki_failure_slow(void *context, uint64_t now);
+void hki_failure_attend(void *context);
+/* Ends what comm has in flight; its buffers are quiet when this returns. */
+void hki_comm_cancel(hk_comm *comm, hk_status status);
+hk_comm *hki_comm_find(hki_context *context, uint32_t wire);
+
+/* Asks the ranks that a late operation waits for where they are, and those whom they wait for. */
+hk_status hki_inquiry_begin(hk_request *request, uint64_t now);
+/* True when nothing more is to be expected: the text then says who has not arrived. */
+bool hki_inquiry_ended(const hk_request *request, uint64_t now);
+void hki_inquiry_report(const hk_request *request, char *text, size_t bytes);
+void hki_inquiry_free(hk_request *request);
+void hki_inquiry_on_query(hki_context *context, hki_channel *channel, const hk_frame *frame);
+void hki_inquiry_on_answer(hki_context *context, hki_channel *channel, const hk_frame *frame, const void *data,
+                           size_t bytes);
+
+#endif

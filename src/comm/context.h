@@ -1,0 +1,70 @@
+/*
+ * Contexts: everything that communicators made from one another share. Links, matching, plans, requests, scratch.
+ */
+#ifndef HKI_COMM_CONTEXT_H
+#define HKI_COMM_CONTEXT_H
+
+#include "base/list.h"
+#include "boot/boot.h"
+#include "comm/plan.h"
+#include "comm/scratch.h"
+#include "exec/exec.h"
+
+#include <hocket/transport.h>
+
+#include <pthread.h>
+
+enum { HKI_MOST_TRANSPORTS = 4 };
+
+typedef struct hki_context {
+    hki_node node; /* in the process's list of contexts */
+    uint64_t id;
+    uint32_t forks; /* the process's fork count when it was made: another value means that this is a child */
+    uint32_t rank, ranks;
+    uint32_t local_cpus; /* that the ranks of this host may use between them */
+    hk_peer *peers;
+    uint8_t token[HKI_KEY_BYTES];
+    uint32_t transport_count;
+    const hk_transport_ops *ops[HKI_MOST_TRANSPORTS];
+    hk_transport *transports[HKI_MOST_TRANSPORTS];
+    hk_transport_limits limits[HKI_MOST_TRANSPORTS];
+    hk_transport_services services;
+    hki_endpoint endpoint;
+    hki_engine engine;
+    hki_plan_cache plans;
+    hki_scratch_pool scratch;
+    hki_node comms;      /* hk_comm */
+    hki_node requests;   /* in flight */
+    hki_node spare;      /* requests for reuse */
+    hki_node plain;      /* hk_alloc memory that no transport gave */
+    size_t eager;        /* smallest eager limit of all links: what a straight line may send at once */
+    double timeout;      /* default, seconds */
+    uint64_t next_check; /* when dead peers are looked for again */
+    bool locking;
+    pthread_mutex_t lock;
+} hki_context;
+
+/* Makes a context: joins, exchanges who is where, opens transports and makes links. */
+hk_status hki_context_open(const hk_options *options, hki_context **context);
+/* Says goodbye and frees everything. The context's communicators and requests must be gone. */
+void hki_context_close(hki_context *context);
+
+/* Frees what hk_alloc took from ordinary memory (memory.c). */
+void hki_memory_close(hki_context *context);
+
+/* True in the process that made the context, false in a child after fork. */
+bool hki_context_here(const hki_context *context);
+
+static inline void hki_context_enter(hki_context *context)
+{
+    if (context->locking)
+        pthread_mutex_lock(&context->lock);
+}
+
+static inline void hki_context_leave(hki_context *context)
+{
+    if (context->locking)
+        pthread_mutex_unlock(&context->lock);
+}
+
+#endif

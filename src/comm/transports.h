@@ -1,0 +1,14 @@
+/* Which transports there are, and which may be used (HOCKET_TRANSPORT). */
+#ifndef HKI_COMM_TRANSPORTS_H
+#define HKI_COMM_TRANSPORTS_H
+
+#include <hocket/transport.h>
+
+/* All that are built in, in order of preference, ended by NULL. */
+const hk_transport_ops *const *hki_transports_all(void);
+/* Those that HOCKET_TRANSPORT allows, ended by NULL. */
+const hk_transport_ops *const *hki_transports_usable(void);
+/* HK_ERR_SETTING when HOCKET_TRANSPORT names one that does not exist, or leaves none. */
+hk_status hki_transports_check(void);
+
+#endif
