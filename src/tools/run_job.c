@@ -37,6 +37,7 @@ enum {
 static const double leftover_grace = 0.2; /* from SIGTERM to SIGKILL for what ranks left behind */
 static const double settle_time = 0.05;   /* in which the failure that caused others may come after them */
 static const double lost_grace = 1.0;     /* for ranks to end by themselves when they cannot join */
+static const double hurried_drain = 0.5;  /* for whoever reads our output */
 static const double again_after = 0.3;    /* a terminal's signal may come twice; a later one means "at once" */
 static const uint64_t never = UINT64_MAX;
 
@@ -56,6 +57,7 @@ typedef struct job {
     phase phase;
     int status; /* of the job, once it failed */
     bool failed;
+    bool hurry;           /* a signal or the time limit ends the job */
     int suspect;          /* rank whose failure is to be named, if no likelier cause comes up; -1: none */
     int suspect_status;   /* its wait status */
     bool reap;            /* children may have to be waited for */
@@ -121,6 +123,13 @@ static void begin_ending(job *self)
     run_signal_children(SIGCONT); /* a stopped one would not notice */
 }
 
+/* Nothing lives any more. Output goes out as slowly as it is read, unless the job was told to end: then soon. */
+static void begin_draining(job *self)
+{
+    self->phase = DRAINING;
+    self->deadline = self->hurry ? after(hurried_drain) : never;
+}
+
 static void forget_rank(job *self, job_rank *rank)
 {
     if (rank->pid == 0)
@@ -147,16 +156,14 @@ static void kill_everything(job *self)
         report(self, "some processes cannot be killed (stuck in the kernel)");
     for (int i = 0; i < self->started; i++)
         forget_rank(self, &self->ranks[i]);
-    self->phase = DRAINING;
-    self->deadline = never;
+    begin_draining(self);
 }
 
 /* All ranks have ended. What they started and left must not outlive the job either. */
 static void end_leftovers(job *self)
 {
     if (run_signal_children(SIGTERM) == 0) {
-        self->phase = DRAINING;
-        self->deadline = never;
+        begin_draining(self);
         return;
     }
     run_signal_children(SIGCONT);
@@ -294,11 +301,15 @@ static void take_signal(job *self, int signal_number)
     if (self->phase == RUNNING) {
         self->interrupted = hki_now();
         report(self, "interrupted by signal %d (%s); the ranks are ended", signal_number, strsignal(signal_number));
+        self->hurry = true;
         self->failed = false; /* this, and no earlier failure under --keep-going, is why it ends */
         fail(self, 128 + signal_number);
         begin_ending(self);
     } else if (self->interrupted == 0) {
         self->interrupted = hki_now();
+        self->hurry = true;
+        if (self->phase == DRAINING)
+            self->deadline = after(hurried_drain);
     } else if (hki_now() - self->interrupted > (uint64_t)(again_after * 1e9)) {
         if (self->phase == DRAINING)
             self->phase = DONE;
@@ -333,6 +344,12 @@ static void take_signal_fd(job *self)
 
 static void time_out(job *self)
 {
+    self->time_limit = never;
+    self->hurry = true;
+    if (self->phase == ENDING || self->phase == REAPING) {
+        self->deadline = 0; /* it ends for another reason; but now */
+        return;
+    }
     char text[HKI_RANKS_TEXT];
     bool *running = calloc((size_t)self->options->ranks, sizeof *running);
     for (int i = 0; running && i < self->started; i++)
@@ -343,7 +360,6 @@ static void time_out(job *self)
     free(running);
     self->failed = false;
     fail(self, RUN_STATUS_TIMEOUT);
-    self->time_limit = never;
     if (self->phase == DRAINING)
         self->phase = DONE; /* whoever reads our output does not */
     begin_ending(self);
@@ -371,9 +387,11 @@ static void check_time(job *self)
         time_out(self);
     if (now >= self->hang_up)
         hang_up(self, now);
-    if (now < self->deadline || self->phase >= DRAINING)
+    if (now < self->deadline)
         return;
-    if (self->phase == RUNNING) {
+    if (self->phase >= DRAINING) {
+        self->phase = DONE;
+    } else if (self->phase == RUNNING) {
         self->deadline = never;
         declare(self);
         begin_ending(self);
@@ -504,10 +522,8 @@ static void run_to_end(job *self)
             declare(self);
             end_leftovers(self);
         }
-        if (self->phase == REAPING && childless()) {
-            self->phase = DRAINING;
-            self->deadline = never;
-        }
+        if (self->phase == REAPING && childless())
+            begin_draining(self);
         if (self->phase == DRAINING)
             drain(self);
         if (self->phase != DONE)

@@ -5,5 +5,6 @@
 
 int hki_tool_run(int argc, char **argv);
 int hki_tool_info(int argc, char **argv);
+int hki_tool_bench(int argc, char **argv); /* bench/bench.c */
 
 #endif
