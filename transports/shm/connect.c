@@ -127,6 +127,12 @@ void hki_connect_nudge(hk_link *link)
     (void)send_note(link->transport, &link->address, link->address_bytes, &note, -1);
 }
 
+void hki_connect_nudge_self(hk_transport *transport)
+{
+    const hki_note note = {.magic = NOTE_MAGIC, .version = NOTE_VERSION, .type = NOTE_NUDGE};
+    (void)send_note(transport, &transport->address, transport->address_bytes, &note, -1);
+}
+
 /* ---- the steps of one link ---- */
 
 static void settle(hk_link *link)
@@ -178,6 +184,7 @@ void hki_connect_want(hk_link *link)
         return;
     link->wanted = true;
     link->transport->unsettled++;
+    link->transport->calm = 0;
     advance(link);
 }
 

@@ -15,7 +15,8 @@
 enum {
     ADDRESS_VERSION = 1,
     LOOK_CONNECTING = 32, /* polls between looks at the socket while a link connects; guesses: a look costs 0.3 µs */
-    LOOK_IDLE = 128       /* and otherwise, for knocks */
+    GET_BYTES_HUGE = 4 << 20, /* see huge_pages_by_default */
+    LOOK_IDLE = 128           /* and otherwise, for knocks */
 };
 
 /* What `address` publishes. */
@@ -353,15 +354,30 @@ static hk_link_state shm_link_state(hk_link *link, const char **reason)
 
 /* ---- the instance ---- */
 
-/* HOCKET_PROTOCOL. Without being forced, GET is not offered: see limits in README.md. */
+/* Whether malloc gives huge pages by itself. On 4 KiB pages slots beat process_vm_readv at every size (1 MiB: 75 µs
+ * against 94–172); on huge pages it wins from 4 MiB (64 MiB: 5,800 against 7,600). Measured on one EPYC. */
+static bool huge_pages_by_default(void)
+{
+    char text[64] = "";
+    FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
+    if (file == NULL)
+        return false;
+    bool always = fgets(text, sizeof text, file) != NULL && strstr(text, "[always]") != NULL;
+    fclose(file);
+    return always;
+}
+
+/* HOCKET_PROTOCOL. */
 static bool choose_protocols(hk_transport *transport)
 {
     const hk_transport_services *services = transport->services;
     const char *protocol = services->setting(services->core, "PROTOCOL");
     transport->get_bytes = SIZE_MAX;
-    if (strcmp(protocol, "") == 0 || strcmp(protocol, "auto") == 0)
-        transport->protocols = HK_TRANSPORT_MAP;
-    else if (strcmp(protocol, "map") == 0)
+    if (strcmp(protocol, "") == 0 || strcmp(protocol, "auto") == 0) {
+        transport->protocols = HK_TRANSPORT_MAP | HK_TRANSPORT_GET;
+        if (huge_pages_by_default())
+            transport->get_bytes = GET_BYTES_HUGE;
+    } else if (strcmp(protocol, "map") == 0)
         transport->protocols = HK_TRANSPORT_MAP;
     else if (strcmp(protocol, "stream") == 0)
         transport->protocols = 0;

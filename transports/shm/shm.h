@@ -108,7 +108,9 @@ struct hk_transport {
     socklen_t address_bytes;
     uint32_t polls; /* since the socket was last looked at */
     uint32_t patience;
-    bool look;              /* look at the socket at the next poll */
+    bool look;                                          /* look at the socket at the next poll */
+    uint32_t calm;                                      /* sleeps since a link was last made */
+    _Atomic uint32_t by_futex, longest_sleep, sleepers; /* how to sleep; µs; threads that do */
     uint32_t news, changed; /* links that ended: not yet reported by poll; since the last check */
     struct pollfd *watch;   /* pidfds by local index; -1: none */
 
@@ -170,6 +172,7 @@ bool hki_connect_unsent(const hk_transport *transport);
 bool hki_connect_give(hk_link *link, const hki_allocation *allocation);
 /* Wakes a rank that sleeps on its socket. */
 void hki_connect_nudge(hk_link *link);
+void hki_connect_nudge_self(hk_transport *transport);
 
 /* ---- sleep.c ---- */
 

@@ -1,10 +1,12 @@
 /*
  * Sleeping and waking. A rank that sleeps is announced as EVENT, and its socket becomes readable when it is woken; only
- * `sleep` may turn that into FUTEX, which costs its waker less, and only when no knock can come any more.
+ * `sleep` may turn that into FUTEX, which costs a hop 2 µs less (3.7 against 5.6 between two processes on one core). A
+ * knock on the socket does not end a futex's wait: so while knocks must be expected, because peers have lately
+ * connected, the sleep is by event; later by futex in short spans; and by futex in long ones when all are connected.
  */
 #include "shm.h"
 
-#include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <sys/syscall.h>
@@ -13,7 +15,9 @@
 
 enum {
     LONGEST_SLEEP_US = 50000, /* then it is time to look whether peers live */
-    RETRY_SLEEP_US = 1000     /* while notes wait for room; a guess */
+    RETRY_SLEEP_US = 1000,    /* while notes wait for room; a guess */
+    KNOCK_SLEEP_US = 5000,    /* how long a knock may wait, once; a guess: 0.2 % of a CPU in waking for nothing */
+    CALM_SLEEPS = 64          /* sleeps without a new link until no knock is expected; a guess */
 };
 
 void hki_shm_wake(hk_link *link)
@@ -24,7 +28,7 @@ void hki_shm_wake(hk_link *link)
         return; /* another has woken it */
     link->transport->counts.wakes++;
     if (how == HKI_ASLEEP_FUTEX)
-        syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+        syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
     else
         hki_connect_nudge(link);
 }
@@ -62,22 +66,49 @@ static bool room_pending(const hk_transport *transport)
     return false;
 }
 
+/* The longest span, µs, and whether by futex. Decided while armed, since other threads may use the transport (and even
+ * arm and sleep as well) while this one sleeps. */
+static void choose_sleep(hk_transport *transport)
+{
+    bool all_here = transport->settled + 1 >= transport->local_ranks;
+    bool by_futex = all_here || ++transport->calm > CALM_SLEEPS;
+    uint32_t longest = by_futex && !all_here ? KNOCK_SLEEP_US : LONGEST_SLEEP_US;
+    if (hki_connect_unsent(transport))
+        longest = RETRY_SLEEP_US;
+    atomic_store_explicit(&transport->by_futex, by_futex, memory_order_relaxed);
+    atomic_store_explicit(&transport->longest_sleep, longest, memory_order_relaxed);
+}
+
 bool hki_shm_arm(hk_transport *transport)
 {
     _Atomic uint32_t *word = hki_shm_sleep_word(transport);
     hki_sleep_announce(word, HKI_ASLEEP_EVENT);
     /* Old nudges make the socket readable; a knock or a hello may have changed what there is to do. */
     bool heard = hki_connect_progress(transport);
-    if (!heard && transport->news == 0 && !bell_pending(transport) && !room_pending(transport))
+    if (!heard && transport->news == 0 && !bell_pending(transport) && !room_pending(transport)) {
+        choose_sleep(transport);
+        transport->counts.sleeps++;
         return true;
-    hki_sleep_end(word);
+    }
+    hki_shm_disarm(transport);
     return false;
+}
+
+/* Other threads of this rank that sleep are not announced any more, and must look for themselves. */
+static void rouse_others(hk_transport *transport, _Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    hki_connect_nudge_self(transport);
 }
 
 void hki_shm_disarm(hk_transport *transport)
 {
-    if (hki_sleep_end(hki_shm_sleep_word(transport)) == HKI_AWAKE)
-        transport->look = true; /* woken: there may be a nudge to take */
+    _Atomic uint32_t *word = hki_shm_sleep_word(transport);
+    /* Who was woken by event has a nudge to take. */
+    if (hki_sleep_end(word) == HKI_AWAKE || !atomic_load_explicit(&transport->by_futex, memory_order_relaxed))
+        transport->look = true;
+    if (atomic_load(&transport->sleepers) > 0)
+        rouse_others(transport, word);
 }
 
 int hki_shm_event_fd(hk_transport *transport)
@@ -88,17 +119,14 @@ int hki_shm_event_fd(hk_transport *transport)
 void hki_shm_sleep(hk_transport *transport, uint32_t microseconds)
 {
     _Atomic uint32_t *word = hki_shm_sleep_word(transport);
-    uint32_t longest = hki_connect_unsent(transport) ? RETRY_SLEEP_US : LONGEST_SLEEP_US;
-    uint32_t us = microseconds < longest ? microseconds : longest;
-    struct timespec span = {.tv_sec = 0, .tv_nsec = (long)us * 1000};
-    transport->counts.sleeps++;
-    if (transport->settled + 1 >= transport->local_ranks) {
-        uint32_t expected = HKI_ASLEEP_EVENT;
-        if (atomic_compare_exchange_strong(word, &expected, HKI_ASLEEP_FUTEX))
-            syscall(SYS_futex, word, FUTEX_WAIT, HKI_ASLEEP_FUTEX, &span, NULL, 0);
-        return;
-    }
+    uint32_t longest = atomic_load_explicit(&transport->longest_sleep, memory_order_relaxed);
+    struct timespec span = {.tv_nsec = (long)(microseconds < longest ? microseconds : longest) * 1000};
     struct pollfd fd = {.fd = transport->socket, .events = POLLIN};
-    (void)ppoll(&fd, 1, &span, NULL);
-    transport->look = true;
+    uint32_t expected = HKI_ASLEEP_EVENT;
+    atomic_fetch_add(&transport->sleepers, 1);
+    if (!atomic_load_explicit(&transport->by_futex, memory_order_relaxed))
+        (void)ppoll(&fd, 1, &span, NULL);
+    else if (atomic_compare_exchange_strong(word, &expected, HKI_ASLEEP_FUTEX) || expected == HKI_ASLEEP_FUTEX)
+        syscall(SYS_futex, word, FUTEX_WAIT, HKI_ASLEEP_FUTEX, &span, NULL, 0);
+    atomic_fetch_sub(&transport->sleepers, 1);
 }
