@@ -6,6 +6,7 @@
 
 #include "base/settings.h"
 #include "bench/bench_run.h"
+#include "tools/tools.h"
 
 #include <errno.h>
 #include <stdio.h>

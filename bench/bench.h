@@ -1,11 +1,9 @@
-/* Entry points of the benchmarks, for the hocket program. argv[0] is the subcommand's name; exit status returned. */
+/* `hocket bench limits`, a benchmark of its own (`hocket bench` itself is declared with the other subcommands). */
 #ifndef HKI_BENCH_BENCH_H
 #define HKI_BENCH_BENCH_H
 
-/* `hocket bench`: 0; 1 after a failure or, with --check, a wrong result; 2 for a wrong command line. */
-int hki_tool_bench(int argc, char **argv);
-
-/* `hocket bench limits`: what this machine can do at best, without any library. */
+/* What this machine can do at best, without any library. argv[0] is "limits"; 0, 1 after a failure, 2 for wrong
+ * usage. */
 int hki_bench_limits(int argc, char **argv);
 
 #endif
