@@ -116,7 +116,7 @@ static void malformed_lines_end_the_link_with_a_reason(void **state)
         hk_arrival arrival;
         const char *reason = NULL;
         memcpy(hki_outbox_line(&liar->out)->payload, &ref, sizeof ref);
-        hki_outbox_publish(&liar->out, hki_head(&frame, 0, bad[i].length));
+        hki_outbox_publish(&liar->out, hki_outbox_line(&liar->out), hki_head(&frame, 0, bad[i].length));
         assert_int_equal(ops->peek(victim, &arrival), HK_TRANSPORT_LOST);
         assert_int_equal(ops->link_state(victim, &reason), HK_LINK_LOST);
         assert_non_null(strstr(reason, "malformed"));

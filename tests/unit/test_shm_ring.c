@@ -99,8 +99,9 @@ static void *writer(void *argument)
             hki_copy_line(hki_outbox_line(&out)->payload, bytes, length);
         hk_frame frame = {.communicator = (uint32_t)n, .kind = (uint32_t)n % 16};
         hki_outbox_line(&out)->call = n << 32 | (uint32_t)~n;
-        hki_outbox_publish(&out, hki_head(&frame, (uint32_t)n % HKI_ORDINAL_LIMIT,
-                                          in_slot ? (uint32_t)HKI_LENGTH_SLOT : (uint32_t)length));
+        hki_outbox_publish(
+            &out, hki_outbox_line(&out),
+            hki_head(&frame, (uint32_t)n % HKI_ORDINAL_LIMIT, in_slot ? (uint32_t)HKI_LENGTH_SLOT : (uint32_t)length));
         if (hki_outbox_notify(&out))
             wake(&shared->reader_sleep);
     }
@@ -232,7 +233,7 @@ static void a_full_ring_takes_no_line_until_credit_comes(void **state)
             hk_frame frame = {.communicator = (uint32_t)round};
             int written = 0, taken = 0;
             while (hki_outbox_refresh(&out) && out.sent != out.limit) {
-                hki_outbox_publish(&out, hki_head(&frame, 0, 0));
+                hki_outbox_publish(&out, hki_outbox_line(&out), hki_head(&frame, 0, 0));
                 written++;
             }
             assert_int_equal(written, round == 0 ? HKI_RING_LINES : HKI_RING_LINES);

@@ -122,10 +122,11 @@ static inline void hki_copy_line(unsigned char *to, const unsigned char *from, s
     }
 }
 
+/* kind is at most 15, and ordinal at most 2047. */
 static inline uint64_t hki_head(const hk_frame *frame, uint32_t ordinal, uint32_t length)
 {
     return (uint64_t)frame->communicator << HKI_SHIFT_COMMUNICATOR | (uint64_t)ordinal << HKI_SHIFT_ORDINAL |
-           (uint64_t)(frame->kind & HKI_MASK_KIND) << HKI_SHIFT_KIND | (uint64_t)length << HKI_SHIFT_LENGTH;
+           (uint64_t)frame->kind << HKI_SHIFT_KIND | (uint64_t)length << HKI_SHIFT_LENGTH;
 }
 
 static inline uint32_t hki_head_length(uint64_t head)
@@ -158,15 +159,16 @@ static inline hki_line *hki_outbox_line(hki_outbox *out)
     return &out->lines[out->sent % HKI_RING_LINES];
 }
 
-/* Publishes the filled line. Sequence numbers start at 1, so that fresh (zero) memory holds no line. */
-static inline void hki_outbox_publish(hki_outbox *out, uint64_t head)
+/* Publishes the filled line, which hki_outbox_line gave. Sequence numbers start at 1, so that fresh (zero) memory holds
+ * no line. */
+static inline void hki_outbox_publish(hki_outbox *out, hki_line *line, uint64_t head)
 {
-    hki_line *line = hki_outbox_line(out);
-    out->sent++;
+    uint32_t sent = out->sent + 1;
+    out->sent = sent;
 #ifdef HKI_WEAKEN_RELEASE /* for the test that shows that ThreadSanitizer would notice */
-    atomic_store_explicit(&line->head, head | (out->sent & HKI_MASK_SEQUENCE), memory_order_relaxed);
+    atomic_store_explicit(&line->head, head | (sent & HKI_MASK_SEQUENCE), memory_order_relaxed);
 #else
-    atomic_store_explicit(&line->head, head | (out->sent & HKI_MASK_SEQUENCE), memory_order_release);
+    atomic_store_explicit(&line->head, head | (sent & HKI_MASK_SEQUENCE), memory_order_release);
 #endif
 }
 

@@ -98,10 +98,10 @@ static void fed(hk_link *link)
     }
 }
 
-static inline void publish(hk_link *link, uint64_t call, uint64_t head)
+static inline void publish(hk_link *link, hki_line *line, uint64_t call, uint64_t head)
 {
-    hki_outbox_line(&link->out)->call = call;
-    hki_outbox_publish(&link->out, head);
+    line->call = call;
+    hki_outbox_publish(&link->out, line, head);
     if (UNLIKELY(hki_outbox_notify(&link->out)))
         hki_shm_wake(link);
 }
@@ -120,7 +120,7 @@ static hk_transport_result send_wide(hk_link *link, const hk_frame *frame, const
         memcpy(line->payload, &ref.wide, sizeof ref.wide);
         hki_copy_line(line->payload + sizeof ref.wide, payload, bytes);
         fed(link);
-        publish(link, call_word(frame), hki_head(frame, 0, HKI_LENGTH_WIDE));
+        publish(link, line, call_word(frame), hki_head(frame, 0, HKI_LENGTH_WIDE));
         return HK_TRANSPORT_OK;
     }
     if (bytes > HKI_SLOT_BYTES)
@@ -130,16 +130,17 @@ static hk_transport_result send_wide(hk_link *link, const hk_frame *frame, const
     memcpy(hki_segment_slot(&link->transport->segment, ref.slot), payload, bytes);
     memcpy(line->payload, &ref, sizeof ref);
     fed(link);
-    publish(link, call_word(frame), hki_head(frame, 0, HKI_LENGTH_SLOT));
+    publish(link, line, call_word(frame), hki_head(frame, 0, HKI_LENGTH_SLOT));
     link->transport->counts.slots++;
     link->transport->counts.slot_bytes += bytes;
     return HK_TRANSPORT_OK;
 }
 
-static hk_transport_result send_line(hk_link *link, const hk_frame *frame, const void *payload, size_t bytes)
+static inline hk_transport_result send_line(hk_link *link, const hk_frame *frame, const void *payload, size_t bytes)
 {
-    hki_copy_line(hki_outbox_line(&link->out)->payload, payload, bytes);
-    publish(link, call_word(frame), hki_head(frame, frame->ordinal, (uint32_t)bytes));
+    hki_line *line = hki_outbox_line(&link->out);
+    hki_copy_line(line->payload, payload, bytes);
+    publish(link, line, call_word(frame), hki_head(frame, frame->ordinal, (uint32_t)bytes));
     return HK_TRANSPORT_OK;
 }
 
@@ -329,11 +330,12 @@ static hk_status shm_connect(hk_transport *transport, const hk_peer *peer, const
     if (theirs.version != ADDRESS_VERSION || theirs.bytes > sizeof theirs.name || theirs.name.sun_family != AF_UNIX ||
         transport->link[peer->local_index] != NULL)
         return unreachable(transport, peer, "its address is of another version, or another rank has its place");
-    hk_link *link = calloc(1, sizeof *link);
+    hk_link *link = aligned_alloc(alignof(hk_link), sizeof *link);
     if (link == NULL) {
         services->error(services->core, HK_ERR_NO_MEMORY, "link to rank %d", (int)peer->rank);
         return HK_ERR_NO_MEMORY;
     }
+    memset(link, 0, sizeof *link);
     link->transport = transport;
     link->peer = *peer;
     link->address = theirs.name;

@@ -46,7 +46,7 @@ typedef struct hki_mapping {
 typedef enum hki_get_state { HKI_GET_UNTRIED, HKI_GET_WORKS, HKI_GET_REFUSED } hki_get_state;
 
 struct hk_link {
-    hki_outbox out;
+    alignas(64) hki_outbox out; /* the first two lines are what a frame touches */
     hki_inbox in;
     bool readable;     /* the peer's segment is mapped and its lines can be trusted */
     bool head_is_slot; /* of the head that peek last saw */
