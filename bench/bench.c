@@ -103,8 +103,8 @@ int hki_tool_bench(int argc, char **argv)
     hki_bench_options options;
     if (!hki_bench_options_parse(argc, argv, &options))
         return 2;
-    if (options.help) {
-        hki_bench_options_help();
+    if (options.help || options.list) {
+        (options.help ? hki_bench_options_help : hki_bench_options_list)();
         return 0;
     }
     if (!under_launcher() && options.ranks != 1)

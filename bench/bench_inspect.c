@@ -1,5 +1,6 @@
 #include "bench/bench_inspect.h"
 
+#include "algo/algo.h"
 #include "comm/inspect.h"
 
 #include <stdio.h>
@@ -8,6 +9,15 @@
 const char *hki_bench_algorithm(void *comm)
 {
     return hki_comm_last_algorithm((const hk_comm *)comm);
+}
+
+void hki_bench_why(hki_bench_kind kind, const char *algorithm, char *text, size_t room)
+{
+    int collective = hki_collective_find(hki_bench_traits_of(kind)->name);
+    const hki_algorithm *found = collective >= 0 ? hki_algorithm_find((hki_collective)collective, algorithm) : NULL;
+    text[0] = '\0';
+    if (found != NULL)
+        snprintf(text, room, "%s rounds, %s sent", found->rounds_text, found->sent_text);
 }
 
 const char *hki_bench_transport(const hk_comm *comm, char *text, size_t room)

@@ -57,6 +57,7 @@ typedef struct hki_bench_result {
     long batch, samples;
     int correct; /* 1, 0; -1 = not checked */
     char algorithm[64];
+    char why[128]; /* what speaks for the algorithm; "" = unknown. Set by who knows the library */
 } hki_bench_result;
 
 /* Makes buffers that are large enough for every cell of at most `input` and `output` bytes. False: no memory. */

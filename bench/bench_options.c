@@ -34,6 +34,7 @@ enum { MOST_RANKS = 65536 };
     X(CSV, "csv", required_argument, "FILE", "write the results as CSV; - likewise")                                   \
     X(BIND, "bind", required_argument, "B", "none or core: as for hocket run")                                         \
     X(PROGRESS, "progress", no_argument, "", "say on standard error what is being measured")                           \
+    X(LIST, "list", no_argument, "", "only print the names of the collectives, one a line")                            \
     X(HELP, "help", no_argument, "", "this text")
 
 enum {
@@ -163,6 +164,8 @@ static bool parse_one(int option, hki_bench_options *options)
         return options->effort.check = true;
     case OPTION_PROGRESS:
         return options->progress = true;
+    case OPTION_LIST:
+        return options->list = true;
     case OPTION_HELP:
         return options->help = true;
     case OPTION_ALGORITHM:
@@ -231,9 +234,15 @@ bool hki_bench_options_parse(int argc, char **argv, hki_bench_options *options)
     while ((option = getopt_long(argc, argv, "n:h", long_options, NULL)) != -1)
         if (!parse_one(option == 'h' ? OPTION_HELP : option, options))
             return false;
-    if (options->help)
+    if (options->help || options->list)
         return true;
     return parse_collectives(argc - optind, argv + optind, options) && consistent(options);
+}
+
+void hki_bench_options_list(void)
+{
+    for (int i = 0; i < HKI_BENCH_COUNT; i++)
+        puts(hki_bench_traits_of((hki_bench_kind)i)->name);
 }
 
 void hki_bench_options_help(void)

@@ -12,7 +12,7 @@ typedef struct hki_bench_options {
     hki_bench_request request;    /* type, operator, root, in-place, uneven */
     hki_bench_effort effort;
     bool mappable; /* --alloc */
-    bool progress, help;
+    bool progress, list, help;
     const char *algorithm; /* NULL = the library's choice */
     const char *transport; /* NULL = the library's choice */
     const char *bind;      /* for `hocket run`; NULL = its own default */
@@ -24,5 +24,7 @@ bool hki_bench_options_parse(int argc, char **argv, hki_bench_options *options);
 
 /* The text of --help. */
 void hki_bench_options_help(void);
+/* What --list prints. */
+void hki_bench_options_list(void);
 
 #endif

@@ -37,7 +37,8 @@ void hki_bench_cell_json(FILE *out, const char *library, const char *transport, 
         const char *name, *value;
     } texts[] = {{"library", library},     {"collective", hki_bench_traits_of(cell->kind)->name},
                  {"transport", transport}, {"type", type_of(cell)},
-                 {"op", op_of(cell)},      {"algorithm", result->algorithm}};
+                 {"op", op_of(cell)},      {"algorithm", result->algorithm},
+                 {"why", result->why}};
     const struct {
         const char *name;
         int64_t value;
