@@ -355,7 +355,7 @@ bool hki_channel_drain(hki_channel *channel)
         hk_transport_result result = channel->ops->peek(channel->link, &arrival);
         if (result == HK_TRANSPORT_LOST) {
             const char *reason = "connection lost";
-            channel->ops->link_state(channel->link, &reason);
+            channel->departed = channel->ops->link_state(channel->link, &reason) == HK_LINK_GOODBYE;
             hki_channel_fail(channel, HK_ERR_PEER_LOST, reason);
             return true;
         }
