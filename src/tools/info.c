@@ -1,4 +1,6 @@
 /* `hocket info`: what this build and machine offer. */
+#include "tools/info.h"
+
 #include "base/settings.h"
 #include "dtype/dtype.h"
 #include "tools/tools.h"
@@ -13,43 +15,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-static const char usage[] = "usage: hocket info [--settings]\n"
+static const char usage[] = "usage: hocket info [--settings | --algorithms [COLLECTIVE]] [--json]\n"
                             "\n"
                             "Without options: version, machine, reduction kernels.\n"
                             "\n"
-                            "  --settings    the HOCKET_* variables: default, what is set now, meaning\n";
-
-/* What a number may be, as "0 to 1e+06"; "" for texts and flags. */
-static void range_text(const hki_setting *setting, char *text, size_t capacity)
-{
-    text[0] = '\0';
-    if (setting->type != HKI_SETTING_TEXT && setting->type != HKI_SETTING_FLAG)
-        snprintf(text, capacity, ", %g to %g", setting->low, setting->high);
-}
-
-static int print_settings(void)
-{
-    static const char *const types[] = {[HKI_SETTING_TEXT] = "text",
-                                        [HKI_SETTING_INTEGER] = "integer",
-                                        [HKI_SETTING_SECONDS] = "seconds",
-                                        [HKI_SETTING_BYTES] = "bytes",
-                                        [HKI_SETTING_FLAG] = "flag"};
-    size_t count;
-    const hki_setting *settings = hki_settings(&count);
-    for (size_t i = 0; i < count; i++) {
-        char range[64];
-        const hki_setting *setting = &settings[i];
-        range_text(setting, range, sizeof range);
-        printf("%s (%s%s; default \"%s\"%s)\n    %s\n", setting->name, types[setting->type], range, setting->standard,
-               setting->agree ? "; equal on all ranks" : "", setting->help);
-        if (hki_setting_given((hki_setting_id)i))
-            printf("    now: %s\n", hki_setting_text((hki_setting_id)i));
-    }
-    hk_status status = hki_settings_check();
-    if (status != HK_OK)
-        printf("\n%s: %s\n", hk_status_string(status), hk_last_error());
-    return status != HK_OK;
-}
+                            "  --settings    the HOCKET_* variables: default, what is set now, meaning\n"
+                            "  --algorithms  the algorithms: cost, constraints, source\n"
+                            "  --json        the listing as a JSON array\n";
 
 static int usable_cpus(void)
 {
@@ -69,11 +41,27 @@ static int print_summary(void)
     return 0;
 }
 
+static int print_listing(int listing, const char *collective, bool json)
+{
+    if (listing == 'a')
+        return info_algorithms(collective, json);
+    if (listing == 's')
+        return info_settings(json);
+    if (!json)
+        return print_summary();
+    fprintf(stderr, "hocket info: --json is for --settings and --algorithms; see hocket info --help\n");
+    return 2;
+}
+
 int hki_tool_info(int argc, char **argv)
 {
-    static const struct option names[] = {
-        {"settings", no_argument, NULL, 's'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
-    bool settings = false;
+    static const struct option names[] = {{"settings", no_argument, NULL, 's'},
+                                          {"algorithms", no_argument, NULL, 'a'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    bool json = false;
+    int listing = 0;
     optind = 1;
     for (int option = getopt_long(argc, argv, "h", names, NULL); option != -1;
          option = getopt_long(argc, argv, "h", names, NULL)) {
@@ -81,11 +69,15 @@ int hki_tool_info(int argc, char **argv)
             return fputs(usage, stdout) < 0;
         if (option == '?')
             return 2;
-        settings |= option == 's';
+        if (option == 'j')
+            json = true;
+        else
+            listing = option;
     }
-    if (optind < argc) {
-        fprintf(stderr, "hocket info: unexpected \"%s\"; see hocket info --help\n", argv[optind]);
+    if (optind + (listing == 'a') < argc) {
+        fprintf(stderr, "hocket info: unexpected \"%s\"; see hocket info --help\n", argv[argc - 1]);
         return 2;
     }
-    return settings ? print_settings() : print_summary();
+    int status = print_listing(listing, argv[optind], json);
+    return fflush(stdout) == 0 ? status : 1;
 }

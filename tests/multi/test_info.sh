@@ -1,0 +1,37 @@
+# hocket info: the listings are complete, and their JSON is JSON.
+set -eu
+
+fail() {
+    echo "FAILED: $*"
+    exit 1
+}
+
+"$HOCKET_PROGRAM" info | grep -q "^hocket  *$("$HOCKET_PROGRAM" --version | cut -d' ' -f2)$" || fail "version"
+"$HOCKET_PROGRAM" info | grep -q "^kernels" || fail "kernels"
+
+lines=$(grep -c '^HKI_ALGORITHM(' "$SOURCE_DIR/src/algo/algos.def")
+"$HOCKET_PROGRAM" info --algorithms --json | python3 -c "
+import json, sys
+found = json.load(sys.stdin)
+assert len(found) == $lines, (len(found), $lines)
+for one in found:
+    for key in 'collective', 'name', 'summary', 'rounds', 'sent', 'scratch', 'source':
+        assert one[key], (key, one)
+" || fail "algorithms as JSON"
+[ "$("$HOCKET_PROGRAM" info --algorithms | grep -c '^[a-z_]*:[a-z_]*  ')" = "$lines" ] || fail "algorithms as text"
+
+settings=$(grep -c '^HKI_SETTING(' "$SOURCE_DIR/src/base/settings.def")
+HOCKET_SPIN=7 "$HOCKET_PROGRAM" info --settings --json | python3 -c "
+import json, sys
+found = {one['name']: one for one in json.load(sys.stdin)}
+assert len(found) == $settings, (len(found), $settings)
+assert found['HOCKET_SPIN']['now'] == '7' and 'now' not in found['HOCKET_YIELD'], found
+" || fail "settings as JSON"
+
+status=0
+HOCKET_SPIN=many "$HOCKET_PROGRAM" info --settings 2>&1 >/dev/null | grep -q HOCKET_SPIN || fail "a bad setting is named"
+HOCKET_SPIN=many "$HOCKET_PROGRAM" info --settings >/dev/null 2>&1 || status=$?
+[ "$status" = 1 ] || fail "a bad setting is an error"
+status=0
+"$HOCKET_PROGRAM" info --algorithms nonsense >/dev/null 2>&1 || status=$?
+[ "$status" = 2 ] || fail "an unknown collective is wrong usage"
