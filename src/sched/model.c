@@ -9,7 +9,7 @@
 #define ALL HKI_ON_ALL
 
 static const hki_promise promises[HKI_COLL_COUNT] = {
-    /*                          where         form    whose  reduces equal  same   output_in */
+    /*                          where         form    whose  finishes equal  same   output_in */
     [HKI_COLL_BARRIER] = {{NONE, NONE}, {V, V}, HKI_OF_ALL, false, true, false, false},
     [HKI_COLL_BROADCAST] = {{NONE, ALL}, {V, V}, HKI_OF_ROOT, false, true, false, true},
     [HKI_COLL_REDUCE] = {{ALL, ROOT}, {V, V}, HKI_OF_ALL, true, true, false, false},
@@ -24,8 +24,8 @@ static const hki_promise promises[HKI_COLL_COUNT] = {
     [HKI_COLL_SCATTERV] = {{ROOT, ALL}, {P, O}, HKI_OF_ROOT, false, false, false, false},
     [HKI_COLL_ALLTOALL] = {{ALL, ALL}, {X, X}, HKI_OF_PART, false, true, false, false},
     [HKI_COLL_ALLTOALLV] = {{ALL, ALL}, {X, X}, HKI_OF_PART, false, false, false, false},
-    [HKI_COLL_SCAN] = {{ALL, ALL}, {V, V}, HKI_OF_UP_TO_SELF, true, true, false, false},
-    [HKI_COLL_EXSCAN] = {{ALL, HKI_ON_ALL_BUT_FIRST}, {V, V}, HKI_OF_BELOW_SELF, true, true, false, false},
+    [HKI_COLL_SCAN] = {{ALL, ALL}, {V, V}, HKI_OF_UP_TO_SELF, false, true, false, false},
+    [HKI_COLL_EXSCAN] = {{ALL, HKI_ON_ALL_BUT_FIRST}, {V, V}, HKI_OF_BELOW_SELF, false, true, false, false},
 };
 
 #undef V

@@ -31,7 +31,7 @@ typedef struct hki_promise {
     hki_where where[2]; /* INPUT, OUTPUT */
     hki_form form[2];
     hki_whose whose;
-    bool reduces;
+    bool finishes;  /* results are finished, once each: an average can be asked for (not of prefixes) */
     bool equal;     /* all parts are equally long */
     bool same_bits; /* all ranks must hold the same bits */
     bool output_in; /* OUTPUT holds the root's data at the start: there is no INPUT */

@@ -13,9 +13,10 @@
  *  - no deadlock when every SEND is a rendezvous (it completes only together with its RECV);
  *  - INPUT is never written, read only where it is significant and, in place, before its bytes are overwritten; OUTPUT
  *    is written only where it is significant; nothing is read before it was written;
- *  - the postcondition of the collective: each output block holds each contribution exactly once; of reducing
- *    collectives finished exactly once (one rank alone may leave that out); of all-reduce associated alike on all
- *    ranks, so that all hold the same bits. Of a barrier: no rank leaves before every rank has entered.
+ *  - the postcondition of the collective: each output block holds each contribution exactly once; of reductions
+ *    finished exactly once (one rank alone may leave that out; prefixes know no average and are not finished); of
+ *    all-reduce associated alike on all ranks, so that all hold the same bits. Of a barrier: no rank leaves before
+ * every rank has entered.
  *
  * Source of the idea: symbolic execution of collectives as in SCCL (Cai et al., PPoPP 2021) and MSCCLang; expressions
  * instead of sets so that order and association are seen as well.

@@ -252,7 +252,7 @@ static hk_status combine(symbolic_run *run, const operand *at, hki_value_kind ki
 
 static hk_status finish(symbolic_run *run, const operand *at, cell *content)
 {
-    if (!run->verifier->promise->reduces)
+    if (!run->verifier->promise->finishes)
         return HK_OK;
     if (is_finished(run, content->value))
         return hki_verify_fail(run->verifier, HKI_FAULT_DOUBLE_FINISH, at->rank, at->step,
@@ -413,8 +413,8 @@ static hk_status check_all_done(symbolic_run *run)
 static hk_status run_all(symbolic_run *run)
 {
     hki_verifier *verifier = run->verifier;
-    for (uint32_t rank = 0; rank < verifier->ranks; rank++)
-        for (uint32_t step = 0; step < verifier->schedules[rank]->step_count; step++)
+    for (uint32_t rank = verifier->ranks; rank-- > 0;) /* a stack: the lowest rank's first step comes first */
+        for (uint32_t step = verifier->schedules[rank]->step_count; step-- > 0;)
             if (run->waits[number_of(run, rank, step)] == 0)
                 push(run, rank, step);
     while (run->ready_count) {
@@ -445,7 +445,7 @@ static hk_status check_block(symbolic_run *run, uint32_t rank, uint32_t block, u
         return hki_verify_fail(verifier, HKI_FAULT_WRONG_CONTRIBUTIONS, rank, HKI_NOWHERE, block,
                                "it holds those of ranks %s instead of ranks %" PRIu32 "..%" PRIu32, text, first, last);
     }
-    if (verifier->promise->reduces && verifier->ranks > 1 && !is_finished(run, content->value))
+    if (verifier->promise->finishes && verifier->ranks > 1 && !is_finished(run, content->value))
         return hki_verify_fail(verifier, HKI_FAULT_MISSING_FINISH, rank, HKI_NOWHERE, block,
                                "the step that completes it must finish it");
     if (!hki_value_in_order(&run->values, content->value))
