@@ -28,13 +28,17 @@ const char *hki_verb_name(unsigned verb)
     return verb < sizeof names / sizeof *names ? names[verb] : "?";
 }
 
-/* Blocks as runs: 4..7,0..1. Long lists are cut short, since they are regular. */
+/* Blocks as runs: 4..7,0..1. Long lists are cut short, since they are regular. Malformed steps are printed too: that is
+ * when people want to see them. */
 static void put_blocks(line *out, const hki_range *blocks)
 {
     enum { SHOWN_RUNS = 6 };
     uint32_t shown = 0;
     put(out, "[");
-    for (uint32_t i = 0, first, count; hki_range_next(blocks, &i, &first, &count); shown++) {
+    if (blocks->run == 0 || blocks->wrap == 0)
+        put(out, "no run or no ring");
+    for (uint32_t i = 0, first, count; blocks->run && blocks->wrap && hki_range_next(blocks, &i, &first, &count);
+         shown++) {
         if (shown == SHOWN_RUNS) {
             put(out, ",… (%" PRIu32 " blocks)", blocks->count);
             break;
@@ -60,7 +64,7 @@ static void put_span(line *out, const hki_span *span)
 
 static void put_sources(line *out, const hki_schedule *schedule, const hki_step *step)
 {
-    for (uint32_t i = 0; i < step->source_count; i++) {
+    for (uint32_t i = 0; i < step->source_count && step->first_source + i < schedule->source_count; i++) {
         put(out, "%s", i ? " op " : "");
         put_span(out, &schedule->sources[step->first_source + i]);
     }
@@ -98,7 +102,7 @@ size_t hki_step_text(const hki_schedule *schedule, uint32_t index, char *text, s
     put_operands(&out, schedule, step);
     if (step->flags & HKI_FINISH)
         put(&out, ", finish");
-    for (uint32_t i = 0; i < step->dep_count; i++)
+    for (uint32_t i = 0; i < step->dep_count && step->first_dep + i < schedule->dep_count; i++)
         put(&out, "%s %" PRIu32, i ? "" : "; after", schedule->deps[step->first_dep + i]);
     return out.length;
 }
