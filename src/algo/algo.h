@@ -34,8 +34,10 @@ typedef struct hki_algorithm {
     /* Number of parts that the grids are cut into, per call (generators set shape->grid). */
     void (*cut)(const hki_call *call, hki_shape *shape);
     void (*generate)(hki_builder *builder, const hki_call *call);
-    /* Textbook forms, for tests and `info --algorithms`: rounds (longest chain of messages), and bytes sent by the
-     * busiest rank as a fraction of the full vector n (n = count·size, times P where blocks are per rank). */
+    /* Textbook forms, for tests and `info --algorithms`. Rounds: a bound on the longest chain of messages, reached
+     * for one segment and P a power of two (most reach it for any P). Bytes sent by the busiest rank, exactly, for
+     * equal shares, as a fraction of the full vector n (n = count·size, times P where blocks are per rank). Not a
+     * number: there is no form for the call. P > 1. */
     double (*rounds)(const hki_call *call);
     double (*sent)(const hki_call *call);
     const char *rounds_text, *sent_text, *scratch_text;

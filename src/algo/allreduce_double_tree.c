@@ -29,12 +29,12 @@ static void generate(hki_builder *builder, const hki_call *call)
 /* Up, an inner rank takes two children one after the other; down, it sends to both at once. */
 static double rounds(const hki_call *call)
 {
-    return call->ranks > 1 ? 2.0 * (1 + hki_log2_floor(call->ranks - 1)) : 0;
+    return call->ranks > 1 ? 3.0 * hki_log2_floor(call->ranks - 1) + 1 + call->segments : 0;
 }
 
 static double sent(const hki_call *call)
 {
-    return call->ranks > 3 ? 2 : call->ranks - 1;
+    return call->ranks > 3 ? 2 : call->ranks / 2.0;
 }
 
 const hki_algorithm hki_algorithm_allreduce_double_tree = {
@@ -46,7 +46,7 @@ const hki_algorithm hki_algorithm_allreduce_double_tree = {
     .generate = generate,
     .rounds = rounds,
     .sent = sent,
-    .rounds_text = "up to 4 log2 P",
+    .rounds_text = "3 log2 P + S+1",
     .sent_text = "2n",
     .scratch_text = "none",
 };

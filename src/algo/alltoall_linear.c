@@ -13,7 +13,7 @@ static void generate(hki_builder *builder, const hki_call *call)
 
 static double rounds(const hki_call *call)
 {
-    return (call->ranks - 1 + WINDOW - 1) / WINDOW;
+    return call->ranks > 1 ? (hki_pairing_rounds(call->ranks) + WINDOW - 1) / WINDOW : 0;
 }
 
 const hki_algorithm hki_algorithm_alltoall_linear = {

@@ -12,6 +12,12 @@ static void generate(hki_builder *builder, const hki_call *call)
     hki_tree_broadcast_segments(builder, &everyone, &tree, &output, call->segments);
 }
 
+/* Hops, and the segments after the first. */
+static double rounds(const hki_call *call)
+{
+    return hki_form_ring(call) + call->segments - 1;
+}
+
 const hki_algorithm hki_algorithm_broadcast_chain = {
     .name = "chain",
     .summary = "segments down a chain of all ranks",
@@ -19,9 +25,9 @@ const hki_algorithm hki_algorithm_broadcast_chain = {
     .segmented = true,
     .cut = hki_cut_whole_segments,
     .generate = generate,
-    .rounds = hki_form_ring,
+    .rounds = rounds,
     .sent = hki_form_one,
-    .rounds_text = "P-1 hops",
+    .rounds_text = "P-1 + S-1",
     .sent_text = "n",
     .scratch_text = "none",
 };

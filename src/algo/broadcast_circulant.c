@@ -39,10 +39,9 @@ static void generate(hki_builder *builder, const hki_call *call)
     }
 }
 
-/* The longest chain: as many hops as the root's latest block takes, ceil(log2 P) at most. */
 static double rounds(const hki_call *call)
 {
-    return hki_log2_ceil(call->ranks);
+    return call->segments - 1.0 + hki_log2_ceil(call->ranks);
 }
 
 static double sent(const hki_call *call)

@@ -24,7 +24,7 @@ static void generate(hki_builder *builder, const hki_call *call)
 
 static double rounds(const hki_call *call)
 {
-    return call->ranks > 1 ? 1 + hki_log2_floor(call->ranks - 1) : 0;
+    return call->ranks > 1 ? hki_log2_floor(call->ranks - 1) + call->segments : 0;
 }
 
 const hki_algorithm hki_algorithm_broadcast_double_tree = {
@@ -36,7 +36,7 @@ const hki_algorithm hki_algorithm_broadcast_double_tree = {
     .generate = generate,
     .rounds = rounds,
     .sent = hki_form_one,
-    .rounds_text = "1 + log2(P-1) hops",
+    .rounds_text = "log2(P-1) + S",
     .sent_text = "n",
     .scratch_text = "none",
 };

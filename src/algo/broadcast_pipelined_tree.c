@@ -14,7 +14,7 @@ static void generate(hki_builder *builder, const hki_call *call)
 
 static double rounds(const hki_call *call)
 {
-    return hki_tree_inorder_depth(call->ranks, call->root);
+    return hki_tree_inorder_depth(call->ranks, call->root) + call->segments - 1;
 }
 
 /* Someone has two children when the root has ranks on both sides, or one side is large enough to fork. */
@@ -34,7 +34,7 @@ const hki_algorithm hki_algorithm_broadcast_pipelined_tree = {
     .generate = generate,
     .rounds = rounds,
     .sent = sent,
-    .rounds_text = "log2 P hops",
+    .rounds_text = "log2 P + S-1",
     .sent_text = "2n",
     .scratch_text = "none",
 };

@@ -8,25 +8,27 @@ static void generate(hki_builder *builder, const hki_call *call)
 {
     hki_group everyone = hki_everyone(call);
     hki_region input = hki_whole(builder, HKI_INPUT, 1), output = hki_whole(builder, HKI_OUTPUT, 1);
-    bool first = call->rank == 0, last = call->rank + 1 == call->ranks;
-    bool in_place = hki_same_bytes(builder, hki_all(&input), hki_all(&output)) && !last;
-    uint32_t slots = first || last ? 0 : hki_scratch_slots(builder, 4); /* two segments of sums, two of arrivals */
+    uint32_t slots = call->rank == 0 ? 0 : hki_scratch_slots(builder, 4); /* two segments of prefixes, two of sums */
     for (uint32_t segment = 0; segment < call->segments; segment++) {
         hki_span own = hki_share_segment(&input, 0, segment, call->segments);
-        hki_span result = hki_share_segment(&output, 0, segment, call->segments);
-        if (first) {
+        if (call->rank == 0) {
             hki_send(builder, &everyone, 1, own);
             continue;
         }
-        hki_span prefix = in_place ? hki_in_slot(slots + 2 + segment % 2, own) : result;
+        hki_span prefix = hki_in_slot(slots + segment % 2, own), sum = hki_in_slot(slots + 2 + segment % 2, own);
         hki_recv(builder, &everyone, call->rank - 1, prefix);
-        if (!last) {
-            hki_span sum = hki_in_slot(slots + segment % 2, own);
+        if (call->rank + 1 < call->ranks) {
             hki_reduce(builder, sum, (hki_span[]){prefix, own}, 2, false);
             hki_send(builder, &everyone, call->rank + 1, sum);
         }
-        hki_place(builder, result, prefix, false);
+        hki_copy(builder, hki_share_segment(&output, 0, segment, call->segments), prefix, true);
     }
+}
+
+/* Hops, and the segments after the first. */
+static double rounds(const hki_call *call)
+{
+    return hki_form_ring(call) + call->segments - 1;
 }
 
 const hki_algorithm hki_algorithm_exscan_linear = {
@@ -37,9 +39,9 @@ const hki_algorithm hki_algorithm_exscan_linear = {
     .segmented = true,
     .cut = hki_cut_whole_segments,
     .generate = generate,
-    .rounds = hki_form_ring,
+    .rounds = rounds,
     .sent = hki_form_one,
-    .rounds_text = "P-1 hops",
+    .rounds_text = "P-1 + S-1",
     .sent_text = "n",
-    .scratch_text = "2n/S (4n/S in place)",
+    .scratch_text = "4n/S",
 };

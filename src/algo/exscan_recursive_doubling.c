@@ -11,23 +11,21 @@ static hki_span take(hki_builder *builder, const hki_call *call, uint32_t distan
 {
     hki_group everyone = hki_everyone(call);
     uint32_t from = call->rank - distance;
-    bool first = distance == 1, more = call->ranks - call->rank > 2 * (uint64_t)distance;
-    if (!more && first)
-        hki_recv(builder, &everyone, from, result);
-    else if (!more)
-        hki_recv_reduce(builder, &everyone, from, result, result, true, false);
-    if (!more)
+    bool first = distance == 1, last = call->rank < 2 * (uint64_t)distance;
+    bool more = call->ranks - call->rank > 2 * (uint64_t)distance; /* will be sent on */
+    if (!more && !first) {
+        hki_recv_reduce(builder, &everyone, from, result, result, true, last);
         return window;
-    /* In place the result replaces this rank's own vector, which must have been added to the window before. */
-    bool direct = first && !hki_same_bytes(builder, window, result);
-    hki_span arrival = direct ? result : hki_in_slot(hki_scratch_slot(builder), window);
-    hki_span next = hki_in_slot(slot, window), sources[2] = {arrival, window}, results[2] = {arrival, result};
+    }
+    hki_span arrival = hki_in_slot(hki_scratch_slot(builder), window), next = hki_in_slot(slot, window);
     hki_recv(builder, &everyone, from, arrival);
-    hki_reduce(builder, next, sources, 2, false);
-    if (!first)
-        hki_reduce(builder, result, results, 2, false);
-    else if (!direct)
-        hki_copy(builder, result, arrival, false);
+    /* In place the result replaces this rank's own vector, which must have been added to the window before. */
+    if (more)
+        hki_reduce(builder, next, (hki_span[]){arrival, window}, 2, false);
+    if (first)
+        hki_copy(builder, result, arrival, last);
+    else
+        hki_reduce(builder, result, (hki_span[]){arrival, result}, 2, last);
     return next;
 }
 

@@ -15,6 +15,12 @@ static void generate(hki_builder *builder, const hki_call *call)
                              call->segments, true);
 }
 
+/* Hops, and the segments after the first. */
+static double rounds(const hki_call *call)
+{
+    return hki_form_ring(call) + call->segments - 1;
+}
+
 const hki_algorithm hki_algorithm_reduce_chain = {
     .name = "chain",
     .summary = "segments down a chain of all ranks",
@@ -22,9 +28,9 @@ const hki_algorithm hki_algorithm_reduce_chain = {
     .segmented = true,
     .cut = hki_cut_whole_segments,
     .generate = generate,
-    .rounds = hki_form_ring,
+    .rounds = rounds,
     .sent = hki_form_one,
-    .rounds_text = "P-1 hops",
+    .rounds_text = "P-1 + S-1",
     .sent_text = "n",
     .scratch_text = "2n/S",
 };

@@ -31,7 +31,8 @@ static double rounds(const hki_call *call)
     uint32_t below = call->root, above = call->ranks - 1 - call->root;
     uint32_t small = below > above ? above : below, large = below > above ? below : above;
     uint32_t first = small ? chain(small) + 1 : 0, second = large ? chain(large) + 1 : 0;
-    return small && first + 1 > second ? first + 1 : second;
+    uint32_t longest = small && first + 1 > second ? first + 1 : second;
+    return longest + call->segments - 1;
 }
 
 const hki_algorithm hki_algorithm_reduce_pipelined_tree = {
@@ -44,7 +45,7 @@ const hki_algorithm hki_algorithm_reduce_pipelined_tree = {
     .generate = generate,
     .rounds = rounds,
     .sent = hki_form_one,
-    .rounds_text = "up to 2 log2 P",
+    .rounds_text = "up to 2 log2 P + S-1",
     .sent_text = "n",
     .scratch_text = "2n/S",
 };

@@ -1,0 +1,286 @@
+/*
+ * Every line of algos.def through the verifier: P = 1 … 64 with every root, every in-place form and 1 and 4 segments;
+ * then larger P with sampled roots. Rounds and bytes are compared with the textbook forms beside each generator. Two
+ * worker processes share the cases.
+ *
+ * What is sampled. Above 64 ranks: roots 0, 1, P/2 and P-1, the forms "separate" and "in place", 4 segments only. An
+ * algorithm whose ranks take about P steps each makes P² of them, so those run up to P = 129 in full, at 255 … 257 with
+ * separate buffers and 1 segment, and at 1000 for the few that LARGE_LINEAR lists.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "algorithm_cases.h"
+#include "sched/verify.h"
+
+enum { WORKERS = 2, MOST_COMPLAINTS = 20, MOST_RANKS = 1024 };
+
+typedef struct tally {
+    unsigned number;
+    uint64_t seen, verified, steps, failures;
+} tally;
+
+/* Topology views for the hierarchical algorithm: all on one, 3 + 2 alternating, fours, dealt round three, one each. */
+enum { VIEWS = 5 };
+static uint32_t views[VIEWS][MOST_RANKS];
+
+static void fill_views(uint32_t ranks)
+{
+    uint32_t node = 0, room = 3;
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        if (room == 0)
+            room = ++node % 2 ? 2 : 3;
+        room--;
+        views[0][rank] = 0;
+        views[1][rank] = node;
+        views[2][rank] = rank / 4;
+        views[3][rank] = rank % 3;
+        views[4][rank] = rank;
+    }
+}
+
+typedef struct attempt {
+    const hki_algorithm *algorithm;
+    uint32_t ranks, root, segments;
+    case_form form;
+    unsigned view;
+} attempt;
+
+static const uint32_t *view_of(const attempt *trial)
+{
+    return strcmp(trial->algorithm->name, "hierarchical") == 0 ? views[trial->view] : NULL;
+}
+
+static hki_call call_of(const attempt *trial, uint32_t rank)
+{
+    return case_call(trial->algorithm, trial->ranks, rank, trial->root, trial->segments, trial->form, view_of(trial));
+}
+
+static void complain(tally *worker, const attempt *trial, const char *what)
+{
+    if (worker->failures++ < MOST_COMPLAINTS)
+        fprintf(stderr, "%s %s, P=%u root=%u segments=%u %s view %u: %s\n",
+                hki_collective_name(trial->algorithm->collective), trial->algorithm->name, trial->ranks, trial->root,
+                trial->segments, case_form_name(trial->form), trial->view, what);
+}
+
+/* Algorithms whose last round may begin early when P is no power of two, as it needs only part of what came before. */
+static const char *const LOOSE[] = {"barrier tree",
+                                    "broadcast circulant",
+                                    "allreduce recursive_multiplying",
+                                    "allreduce double_tree",
+                                    "allgather recursive_doubling",
+                                    "allgather bruck",
+                                    "allgatherv recursive_doubling",
+                                    "allgatherv bruck",
+                                    "alltoall bruck",
+                                    "alltoall linear",
+                                    "alltoallv linear"};
+
+static bool is_listed(const hki_algorithm *algorithm, const char *const *list, size_t count)
+{
+    char name[80];
+    snprintf(name, sizeof name, "%s %s", hki_collective_name(algorithm->collective), algorithm->name);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(list[i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool rounds_fit(const attempt *trial, double book, uint32_t counted)
+{
+    bool power = (trial->ranks & (trial->ranks - 1)) == 0;
+    bool exact = !trial->algorithm->segmented || trial->segments == 1;
+    if (!power && is_listed(trial->algorithm, LOOSE, sizeof LOOSE / sizeof *LOOSE))
+        exact = false;
+    return exact ? fabs(book - counted) < 1e-9 : counted <= book + 1e-9;
+}
+
+static void compare_forms(tally *worker, const attempt *trial, const hki_verify_report *report)
+{
+    hki_call call = call_of(trial, 0);
+    double rounds = trial->ranks > 1 ? trial->algorithm->rounds(&call) : 0;
+    double sent = trial->ranks > 1 ? trial->algorithm->sent(&call) : 0;
+    char text[120];
+    if (!isnan(rounds) && !rounds_fit(trial, rounds, report->rounds)) {
+        snprintf(text, sizeof text, "rounds are %u, by the book %g", report->rounds, rounds);
+        complain(worker, trial, text);
+    }
+    if (!isnan(sent) && fabs(sent - report->sent) > 1e-9) {
+        snprintf(text, sizeof text, "bytes sent are %g n, by the book %g n", report->sent, sent);
+        complain(worker, trial, text);
+    }
+    if (trial->algorithm->keeps_order && !report->keeps_order)
+        complain(worker, trial, "does not keep rank order, though it says so");
+}
+
+static void verify(tally *worker, const attempt *trial)
+{
+    static hki_schedule *schedules[MOST_RANKS];
+    hk_status status = HK_OK;
+    uint32_t made = 0;
+    for (; made < trial->ranks && status == HK_OK; made++) {
+        hki_call call = call_of(trial, made);
+        status = hki_algorithm_schedule(trial->algorithm, &call, &schedules[made]);
+    }
+    hki_verify_report report;
+    if (status == HK_OK)
+        status = hki_verify((const hki_schedule *const *)schedules, trial->ranks, trial->algorithm->name, &report);
+    else
+        made--;
+    if (status == HK_OK)
+        compare_forms(worker, trial, &report);
+    else
+        complain(worker, trial, hk_last_error());
+    if (status == HK_OK)
+        worker->steps += report.steps;
+    worker->verified++;
+    for (uint32_t rank = 0; rank < made; rank++)
+        hki_schedule_free(schedules[rank]);
+}
+
+/* Takes the trial if it is this worker's turn and the algorithm can serve it. */
+static void consider(tally *worker, attempt trial)
+{
+    hki_call call = call_of(&trial, 0);
+    if (hki_algorithm_refuses(trial.algorithm, &call))
+        return;
+    if (worker->seen++ % WORKERS == worker->number)
+        verify(worker, &trial);
+}
+
+static void all_forms(tally *worker, attempt trial)
+{
+    unsigned view_count = strcmp(trial.algorithm->name, "hierarchical") == 0 ? VIEWS : 1;
+    for (trial.form = FORM_SEPARATE; trial.form < FORM_COUNT; trial.form++)
+        for (trial.view = 0; trial.view < view_count && case_form_applies(trial.algorithm->collective, trial.form);
+             trial.view++)
+            consider(worker, trial);
+}
+
+static void small_trials(tally *worker)
+{
+    size_t count;
+    const hki_algorithm *all = hki_algorithms(&count);
+    for (uint32_t ranks = 1; ranks <= 64; ranks++) {
+        fill_views(ranks);
+        for (size_t i = 0; i < count; i++)
+            for (uint32_t root = 0; root < (case_is_rooted(all[i].collective) ? ranks : 1); root++)
+                for (uint32_t segments = 1; segments <= (all[i].segmented ? 4 : 1); segments *= 4)
+                    all_forms(worker, (attempt){&all[i], ranks, root, segments, FORM_SEPARATE, 0});
+    }
+}
+
+/* True if its ranks take about as many steps as there are ranks (measured on rank 0 and on a middle one). */
+static bool is_linear(const hki_algorithm *algorithm, uint32_t ranks)
+{
+    uint64_t steps = 0;
+    for (uint32_t rank = 0; rank < ranks; rank += ranks / 4) {
+        attempt trial = {algorithm, ranks, 0, 1, FORM_SEPARATE, 1};
+        hki_call call = call_of(&trial, rank);
+        hki_schedule *schedule;
+        if (hki_algorithm_refuses(algorithm, &call) || hki_algorithm_schedule(algorithm, &call, &schedule) != HK_OK)
+            return false;
+        steps += rank ? schedule->step_count + schedule->source_count : 0;
+        hki_schedule_free(schedule);
+    }
+    return steps > 2 * ranks;
+}
+
+/* At 1000 ranks, one of each kind: a composition, a scratch-bound one, a one-round one. */
+static const char *const LARGE_LINEAR[] = {"allreduce ring", "reduce_scatter ring", "allgather direct"};
+
+static void large_linear(tally *worker, const hki_algorithm *algorithm, uint32_t ranks)
+{
+    attempt trial = {algorithm, ranks, ranks / 2, 1, FORM_SEPARATE, 1};
+    if (!case_is_rooted(algorithm->collective))
+        trial.root = 0;
+    if (ranks < 255)
+        all_forms(worker, trial);
+    else if (ranks < 258 ||
+             (ranks == 1000 && is_listed(algorithm, LARGE_LINEAR, sizeof LARGE_LINEAR / sizeof *LARGE_LINEAR)))
+        consider(worker, trial);
+}
+
+static void large_logarithmic(tally *worker, const hki_algorithm *algorithm, uint32_t ranks)
+{
+    const uint32_t roots[] = {0, 1, ranks / 2, ranks - 1};
+    attempt trial = {algorithm, ranks, 0, 4, FORM_SEPARATE, 1};
+    for (size_t i = 0; i < (case_is_rooted(algorithm->collective) ? 4u : 1u); i++) {
+        trial.root = roots[i];
+        for (trial.form = FORM_SEPARATE; trial.form <= FORM_IN_PLACE; trial.form++)
+            if (case_form_applies(algorithm->collective, trial.form))
+                consider(worker, trial);
+    }
+}
+
+static void large_trials(tally *worker)
+{
+    static const uint32_t sizes[] = {96, 127, 128, 129, 255, 256, 257, 1000, 1024};
+    size_t count;
+    const hki_algorithm *all = hki_algorithms(&count);
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        fill_views(sizes[s]);
+        for (size_t i = 0; i < count; i++)
+            if (is_linear(&all[i], sizes[s]))
+                large_linear(worker, &all[i], sizes[s]);
+            else
+                large_logarithmic(worker, &all[i], sizes[s]);
+    }
+}
+
+/* Runs the trials in two processes; fails when one of them met a failure. */
+static void run_workers(void (*trials)(tally *worker))
+{
+    pid_t children[WORKERS];
+    for (unsigned i = 0; i < WORKERS; i++) {
+        children[i] = fork();
+        assert_true(children[i] >= 0);
+        if (children[i] == 0) {
+            tally worker = {.number = i};
+            trials(&worker);
+            fprintf(stderr, "worker %u: %llu cases, %llu steps, %llu failures\n", i,
+                    (unsigned long long)worker.verified, (unsigned long long)worker.steps,
+                    (unsigned long long)worker.failures);
+            _exit(worker.failures || worker.verified == 0);
+        }
+    }
+    for (unsigned i = 0; i < WORKERS; i++) {
+        int status;
+        assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+    }
+}
+
+static void every_algorithm_holds_up_to_64_ranks(void **state)
+{
+    (void)state;
+    run_workers(small_trials);
+}
+
+static void every_algorithm_holds_at_larger_sizes(void **state)
+{
+    (void)state;
+    run_workers(large_trials);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_algorithm_holds_up_to_64_ranks),
+        cmocka_unit_test(every_algorithm_holds_at_larger_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
