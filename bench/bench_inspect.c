@@ -17,7 +17,7 @@ void hki_bench_why(hki_bench_kind kind, const char *algorithm, char *text, size_
     const hki_algorithm *found = collective >= 0 ? hki_algorithm_find((hki_collective)collective, algorithm) : NULL;
     text[0] = '\0';
     if (found != NULL)
-        snprintf(text, room, "%s rounds, %s sent", found->rounds_text, found->sent_text);
+        snprintf(text, room, "rounds: %s; sent: %s", found->rounds_text, found->sent_text);
 }
 
 const char *hki_bench_transport(const hk_comm *comm, char *text, size_t room)

@@ -7,7 +7,7 @@
 /* Name of the algorithm of comm's last collective; "" if there was none. The argument is an hk_comm. */
 const char *hki_bench_algorithm(void *comm);
 
-/* What that algorithm costs, as its textbook form: "2(P-1) rounds, 2(P-1)/P n sent". Empty for messages between two
+/* What that algorithm costs, as its textbook form: "rounds: 2(P-1); sent: 2(P-1)/P n". Empty for messages between two
  * ranks, and for a name that is no algorithm of the collective. */
 void hki_bench_why(hki_bench_kind kind, const char *algorithm, char *text, size_t room);
 

@@ -167,6 +167,8 @@ static bool run_cell(run *r, const hki_bench_request *request)
     bool done = hki_bench_measure(&r->library, &cell, &r->options->effort, &r->buffers, &result) == 0;
     if (done) {
         r->wrong += result.correct == 0;
+        if (cell.kind == HKI_BENCH_SENDRECV || cell.kind == HKI_BENCH_PINGPONG)
+            result.algorithm[0] = '\0'; /* messages: the last collective was the barrier before them */
         hki_bench_why(cell.kind, result.algorithm, result.why, sizeof result.why);
         write_cell(r, &cell, &result);
     }
