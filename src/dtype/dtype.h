@@ -10,8 +10,8 @@
 #include <stdbool.h>
 
 /* out = sources[0] op sources[1] op … (left to right; float16 and bfloat16 accumulate in float32 and round once), for
- * count elements. out may equal any one source; no other overlap. With `divisor` > 1 the result is divided by it
- * before the one rounding (average). No alignment is required. */
+ * count elements. out may equal any one source; no other overlap. Average: with `divisor` > 1 the result is divided by
+ * it before the one rounding; the other operators ignore it. No alignment is required. */
 typedef void hki_kernel(void *out, const void *const *sources, unsigned source_count, uint64_t count, uint32_t divisor);
 /* The commonest case, two sources: out = left op right. */
 typedef void hki_kernel2(void *out, const void *left, const void *right, uint64_t count);
@@ -48,7 +48,8 @@ void hki_reducer_scale(const hki_reducer *reducer, void *out, const void *in, ui
 void hki_copy_bytes(void *out, const void *in, size_t bytes, bool stream);
 
 /* Floating-point mode: kernels run in round-to-nearest with denormals kept; enter sets it and returns the caller's
- * mode, leave restores it. Cheap when it is the default already. */
+ * mode, leave restores it. Cheap when it is the default already. Reducing does not call them: whoever reduces does,
+ * once around all that it reduces. */
 uint32_t hki_fp_enter(void);
 void hki_fp_leave(uint32_t mode);
 
