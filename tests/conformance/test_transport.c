@@ -397,6 +397,26 @@ static void a_peer_that_dies_while_connecting_is_lost(void **state)
     both_ways(early_death_body, "auto", 0, false);
 }
 
+/* The survivor has only waited: nothing was ever sent. */
+static bool silent_death_body(pair_end *end)
+{
+    hk_arrival arrival;
+    if (end->index == 1) {
+        CHECK(pair_meet(end));
+        raise(SIGKILL);
+    }
+    CHECK(end->ops->peek(end->link, &arrival) == HK_TRANSPORT_AGAIN);
+    CHECK(pair_meet(end));
+    CHECK(settle_state(end) == HK_LINK_LOST);
+    return end->ops->peek(end->link, &arrival) == HK_TRANSPORT_LOST;
+}
+
+static void a_peer_that_dies_while_it_is_waited_for_is_lost(void **state)
+{
+    (void)state;
+    both_ways(silent_death_body, "auto", 0, false);
+}
+
 /* ---- pulling ---- */
 
 static hk_transport_result describe(pair_end *end, const void *memory, size_t bytes, hk_remote *remote,
@@ -502,6 +522,7 @@ int main(void)
         cmocka_unit_test(goodbye_comes_after_all_that_was_sent),
         cmocka_unit_test(a_killed_peer_is_lost_and_what_arrived_remains),
         cmocka_unit_test(a_peer_that_dies_while_connecting_is_lost),
+        cmocka_unit_test(a_peer_that_dies_while_it_is_waited_for_is_lost),
         cmocka_unit_test(allocated_memory_is_read_where_it_lies),
         cmocka_unit_test(any_memory_can_be_copied_from),
     };

@@ -392,6 +392,26 @@ static void a_forked_child_leaves_its_parents_links_alone(void **state)
     part(all);
 }
 
+/* Ranks leave in order when they have nothing more to do; one that was never needed must harm nobody by it. */
+static void the_end_of_a_rank_that_was_never_needed_is_no_loss(void **state)
+{
+    (void)state;
+    crowd *all = gather(2, "auto", false);
+    hk_peer gone = all->end[1].self;
+    gone.pid = fork();
+    if (gone.pid == 0)
+        _exit(0);
+    assert_int_equal(
+        ops->connect(all->end[0].transport, &gone, all->end[1].address, all->end[1].address_bytes, &all->link[0][1]),
+        HK_OK);
+    usleep(50000);
+    for (int i = 0; i < 40; i++) /* a zombie: seen by a thorough check, one in 20 */
+        (void)ops->check(all->end[0].transport);
+    assert_int_equal(ops->link_state(all->link[0][1], NULL), HK_LINK_GOODBYE);
+    waitpid(gone.pid, NULL, 0);
+    part(all);
+}
+
 static void freed_memory_is_unmapped_by_its_readers(void **state)
 {
     (void)state;
@@ -428,6 +448,7 @@ int main(void)
         cmocka_unit_test(all_pairs_of_a_crowd_exchange_lines_and_slots),
         cmocka_unit_test(a_knock_may_come_before_connect),
         cmocka_unit_test(a_forked_child_leaves_its_parents_links_alone),
+        cmocka_unit_test(the_end_of_a_rank_that_was_never_needed_is_no_loss),
         cmocka_unit_test(freed_memory_is_unmapped_by_its_readers),
         cmocka_unit_test(a_rank_of_another_host_is_not_reached),
     };

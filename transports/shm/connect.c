@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { NOTE_MAGIC = 0x484b5348, NOTE_VERSION = 1, NAME_BYTES = 39, NOTES_AT_ONCE = 64 };
+enum {
+    NOTE_MAGIC = 0x484b5348,
+    NOTE_VERSION = 1,
+    NAME_BYTES = 39,
+    NOTES_AT_ONCE = 64,
+    THOROUGH_CHECKS = 20,
+    WATCHED_AT_ONCE = 256
+};
 enum note_type { NOTE_KNOCK = 1, NOTE_HELLO, NOTE_GIFT, NOTE_NUDGE };
 
 /* Both ends are processes of one kernel: native byte order, fixed-size fields. */
@@ -94,13 +102,21 @@ static hki_note note_for(const hk_link *link, enum note_type type)
 static bool process_status(pid_t pid, char *state, uint64_t *start_time);
 static bool process_gone(pid_t pid, uint64_t start_time);
 
+/* The peer's process has ended without a goodbye that could be read. To a rank that never needed it, that is as good as
+ * one: it may well have left in order. */
+static void end_gone(hk_link *link)
+{
+    hk_link_state state = link->readable || link->needed ? HK_LINK_LOST : HK_LINK_GOODBYE;
+    hki_shm_end(link, state, "process %d (rank %d) is gone", (int)link->peer.pid, (int)link->peer.rank);
+}
+
 /* A note could not be sent. Only a name that nobody holds is final; a full queue is not. */
 static void send_failed(hk_link *link, int error)
 {
     if (error != ECONNREFUSED)
         return;
     if (process_gone(link->peer.pid, link->start_time))
-        hki_shm_end(link, HK_LINK_LOST, "process %d (rank %d) is gone", (int)link->peer.pid, (int)link->peer.rank);
+        end_gone(link);
     else
         hki_shm_end(link, HK_LINK_GOODBYE, "rank %d has closed its context", (int)link->peer.rank);
 }
@@ -178,7 +194,7 @@ static void advance(hk_link *link)
     settle(link);
 }
 
-void hki_connect_want(hk_link *link)
+static void want(hk_link *link)
 {
     if (link->state != HK_LINK_CONNECTING || link->wanted)
         return;
@@ -186,6 +202,12 @@ void hki_connect_want(hk_link *link)
     link->transport->unsettled++;
     link->transport->calm = 0;
     advance(link);
+}
+
+void hki_connect_need(hk_link *link)
+{
+    link->needed = true;
+    want(link);
 }
 
 bool hki_connect_unsent(const hk_transport *transport)
@@ -207,7 +229,7 @@ void hki_connect_adopt(hk_link *link)
     if (knock->context != link->peer.context || knock->pid != link->peer.pid || knock->rank != link->peer.rank)
         return;
     link->hello_due = true;
-    hki_connect_want(link);
+    want(link);
 }
 
 /* ---- receiving ---- */
@@ -319,7 +341,7 @@ static void hear_hello(hk_link *link, const hki_note *note, const hki_envelope *
         return;
     }
     link->hello_due = true;
-    hki_connect_want(link);
+    want(link);
     attach(link, envelope->fd);
     advance(link);
 }
@@ -350,7 +372,7 @@ static void hear_knock(hk_transport *transport, const hki_note *note, const hki_
     if (link == NULL)
         return;
     link->hello_due = true;
-    hki_connect_want(link);
+    want(link);
     advance(link);
 }
 
@@ -448,26 +470,44 @@ static bool peer_gone(const hk_link *link)
     return watched->fd >= 0 ? watched->revents != 0 : process_gone(link->peer.pid, link->start_time);
 }
 
+/* A peer to which there is no link yet. Asking the kernel is cheap, but takes a zombie for alive; /proc knows better,
+ * and is asked now and then. */
+static void check_stranger(hk_link *link)
+{
+    bool thorough = (link->transport->checks + (uint32_t)link->peer.local_index) % THOROUGH_CHECKS == 0;
+    if (link->peer.pid == link->transport->pid)
+        return;
+    if ((kill(link->peer.pid, 0) != 0 && errno == ESRCH) || (thorough && process_gone(link->peer.pid, 0)))
+        end_gone(link);
+}
+
 static void check_link(hk_link *link)
 {
-    if (link->state == HK_LINK_CONNECTING && link->wanted) {
+    if (link->state > HK_LINK_UP)
+        return;
+    if (!link->wanted) {
+        check_stranger(link);
+        return;
+    }
+    if (link->state == HK_LINK_CONNECTING) {
         hki_note note = note_for(link, NOTE_NUDGE); /* only to learn whether anybody holds the name */
         (void)send_to(link, &note, -1);
     }
-    if (link->state > HK_LINK_UP || !link->wanted)
-        return;
     bool gone = peer_gone(link); /* looked at before the flag: a rank that leaves and ends has left */
     if (link->readable && hki_shm_departed(link))
         hki_shm_end(link, HK_LINK_GOODBYE, "rank %d has left", (int)link->peer.rank);
     else if (gone)
-        hki_shm_end(link, HK_LINK_LOST, "process %d (rank %d) died", (int)link->peer.pid, (int)link->peer.rank);
+        end_gone(link);
 }
 
 void hki_connect_check(hk_transport *transport)
 {
+    transport->checks++;
     hki_connect_progress(transport);
-    if (poll(transport->watch, transport->local_ranks, 0) < 0)
-        return;
+    for (uint32_t at = 0; at < transport->local_ranks; at += WATCHED_AT_ONCE) {
+        uint32_t left = transport->local_ranks - at;
+        (void)poll(transport->watch + at, left < WATCHED_AT_ONCE ? left : WATCHED_AT_ONCE, 0);
+    }
     for (uint32_t i = 0; i < transport->local_ranks; i++) {
         if (transport->link[i] == NULL)
             continue;

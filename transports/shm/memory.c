@@ -167,7 +167,7 @@ hk_transport_result hki_shm_describe(hk_link *link, const void *memory, size_t b
     if (link->state > HK_LINK_UP)
         return HK_TRANSPORT_LOST;
     if (link->state == HK_LINK_CONNECTING) {
-        hki_connect_want(link);
+        hki_connect_need(link);
         hki_connect_progress(transport);
         if (link->state != HK_LINK_UP)
             return HK_TRANSPORT_AGAIN;

@@ -150,7 +150,7 @@ static __attribute__((noinline)) hk_transport_result send_slowly(hk_link *link, 
 {
     hk_transport *transport = link->transport;
     if (link->state == HK_LINK_CONNECTING) {
-        hki_connect_want(link);
+        hki_connect_need(link);
         if (++transport->polls >= LOOK_CONNECTING)
             hki_connect_progress(transport);
         if (link->state == HK_LINK_CONNECTING)
@@ -207,11 +207,18 @@ static __attribute__((noinline)) hk_transport_result peek_wide(hk_link *link, hk
     return HK_TRANSPORT_LOST;
 }
 
+/* Who looks for a frame needs the link: knocking now spares the sender the wait, and shows whether the peer lives. */
+static __attribute__((noinline)) hk_transport_result peek_unready(hk_link *link)
+{
+    hki_connect_need(link);
+    return nothing(link);
+}
+
 static hk_transport_result shm_peek(hk_link *link, hk_arrival *arrival)
 {
     uint64_t head;
     if (UNLIKELY(!link->readable))
-        return nothing(link);
+        return peek_unready(link);
     const hki_line *line = hki_inbox_head(&link->in, &head);
     if (line == NULL)
         return nothing(link);

@@ -63,7 +63,8 @@ struct hk_link {
     bool news;            /* the link has ended, and poll has not said so yet */
 
     /* connecting */
-    bool wanted;     /* something is to be sent, or the peer has knocked */
+    bool wanted;     /* needed, or the peer has knocked */
+    bool needed;     /* this rank has tried to send, to receive or to describe */
     bool knocked;    /* our knock was handed to the kernel */
     bool hello_due;  /* the peer has proved itself */
     bool hello_sent; /* handed to the kernel */
@@ -110,6 +111,7 @@ struct hk_transport {
     uint32_t patience;
     bool look;                                          /* look at the socket at the next poll */
     uint32_t calm;                                      /* sleeps since a link was last made */
+    uint32_t checks;                                    /* calls of check */
     _Atomic uint32_t by_futex, longest_sleep, sleepers; /* how to sleep; µs; threads that do */
     uint32_t news, changed; /* links that ended: not yet reported by poll; since the last check */
     struct pollfd *watch;   /* pidfds by local index; -1: none */
@@ -158,8 +160,8 @@ bool hki_slots_available(hk_link *link);
 /* ---- connect.c ---- */
 
 int hki_connect_open(hk_transport *transport);
-/* Says that the link is needed, and does what can be done at once. */
-void hki_connect_want(hk_link *link);
+/* This rank needs the link: does what can be done at once. */
+void hki_connect_need(hk_link *link);
 /* A knock may have come before the link was made. */
 void hki_connect_adopt(hk_link *link);
 /* Takes what came on the socket and sends what is due. Returns true when anything but a wake-up came. */
