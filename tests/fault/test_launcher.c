@@ -182,6 +182,75 @@ static void a_stopped_rank_ends_too(void **state)
     job_free(&running);
 }
 
+/* As from a shell with job control: the job stops as a whole and goes on as a whole. */
+static void a_stopped_launcher_stops_its_ranks(void **state)
+{
+    (void)state;
+    job running;
+    int status;
+    start_up(&running, 2, "run", "-n", "2", "sh", "-c", "echo up; sleep 0.2; echo on");
+    kill(running.guard, SIGTSTP);
+    assert_int_equal(waitpid(running.guard, &status, WUNTRACED), running.guard);
+    assert_true(WIFSTOPPED(status));
+    job_nap(0.5);
+    struct pollfd output = {.fd = running.fds[0], .events = POLLIN};
+    assert_int_equal(poll(&output, 1, 0), 0); /* the ranks stand still, too */
+    kill(running.guard, SIGCONT);
+    assert_true(job_wait(&running, 3 * JOB_SLOWER));
+    assert_int_equal(running.status, 0);
+    assert_string_equal(running.text[0].data, "up\nup\non\non\n");
+    assert_true(wait_nothing_left());
+    job_free(&running);
+}
+
+/* Reads the terminal until the text comes; false after 5 s. */
+static bool terminal_says(int terminal, const char *text)
+{
+    char seen[4096] = "";
+    size_t bytes = 0;
+    double deadline = job_seconds() + 5 * JOB_SLOWER;
+    while (!strstr(seen, text) && job_seconds() < deadline && bytes < sizeof seen - 1) {
+        struct pollfd polled = {.fd = terminal, .events = POLLIN};
+        if (poll(&polled, 1, 100) <= 0)
+            continue;
+        ssize_t got = read(terminal, seen + bytes, sizeof seen - 1 - bytes);
+        if (got <= 0)
+            break;
+        bytes += (size_t)got;
+        seen[bytes] = '\0';
+    }
+    return strstr(seen, text) != NULL;
+}
+
+static void rank_0_reads_the_terminal_and_ctrl_c_ends_the_job(void **state)
+{
+    (void)state;
+    int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), status;
+    assert_true(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
+    pid_t guard = fork();
+    if (guard == 0) {
+        setsid();
+        int side = open(ptsname(terminal), O_RDWR); /* becomes the controlling terminal */
+        for (int fd = 0; fd < 3; fd++)
+            dup2(side, fd);
+        execl(HOCKET_PROGRAM, "hocket", "run", "-n", "2", "--tag-output", "sh", "-c",
+              "read line && echo \"got $line\"; sleep 100", (char *)NULL);
+        _exit(99);
+    }
+    assert_int_equal(write(terminal, "word\n", 5), 5);
+    assert_true(terminal_says(terminal, "[0] got word"));
+    assert_int_equal(write(terminal, "\x03", 1), 1);
+    assert_true(terminal_says(terminal, "interrupted by signal 2"));
+    double deadline = job_seconds() + 2 * JOB_SLOWER;
+    while (waitpid(guard, &status, WNOHANG) == 0) {
+        assert_true(job_seconds() < deadline);
+        job_nap(0.005);
+    }
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+    assert_true(wait_nothing_left());
+    close(terminal);
+}
+
 static void the_time_limit_ends_the_job(void **state)
 {
     (void)state;
@@ -259,6 +328,8 @@ int main(void)
         cmocka_unit_test(a_rank_that_ignores_sigterm_is_killed_after_the_grace),
         cmocka_unit_test(a_second_signal_ends_the_grace),
         cmocka_unit_test(a_stopped_rank_ends_too),
+        cmocka_unit_test(a_stopped_launcher_stops_its_ranks),
+        cmocka_unit_test(rank_0_reads_the_terminal_and_ctrl_c_ends_the_job),
         cmocka_unit_test(the_time_limit_ends_the_job),
         cmocka_unit_test(the_time_limit_holds_when_nobody_reads),
         cmocka_unit_test(what_a_rank_leaves_running_ends_with_the_job),
