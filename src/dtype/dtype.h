@@ -1,6 +1,6 @@
 /*
  * Element types, operators and reduction kernels. Kernels come from reference code that defines the bits; AVX2, AVX-512
- * and NEON sets override entries with faster ones that give the same bits (DESIGN §8).
+ * and NEON sets override entries with faster ones that give the same bits.
  */
 #ifndef HKI_DTYPE_DTYPE_H
 #define HKI_DTYPE_DTYPE_H
