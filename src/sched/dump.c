@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
+#include "sched/model.h"
+
 /* Text that grows in a caller's buffer and only counts once that is full. */
 typedef struct line {
     char *text;
@@ -118,12 +120,7 @@ static void dump_grid(const hki_schedule *schedule, unsigned buffer, FILE *file)
 
 void hki_schedule_dump(const hki_schedule *schedule, FILE *file)
 {
-    static const char *const collectives[] = {
-#define HKI_X(NAME, name) #name,
-        HKI_COLLECTIVE_LIST(HKI_X)
-#undef HKI_X
-    };
-    fprintf(file, "%s, rank %" PRIu32 " of %" PRIu32 ", root %" PRIu32 ": ", collectives[schedule->collective],
+    fprintf(file, "%s, rank %" PRIu32 " of %" PRIu32 ", root %" PRIu32 ": ", hki_promise_name(schedule->collective),
             schedule->rank, schedule->ranks, schedule->root);
     dump_grid(schedule, HKI_INPUT, file);
     dump_grid(schedule, HKI_OUTPUT, file);

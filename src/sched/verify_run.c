@@ -9,214 +9,23 @@
 
 #include "base/error.h"
 #include "sched/dump.h"
-#include "sched/verify_internal.h"
-
-/* What a block holds. */
-typedef struct cell {
-    uint32_t block;  /* logical identity */
-    uint32_t value;  /* HKI_NO_VALUE: never written */
-    uint32_t length; /* length class, of what was packed into a slot */
-} cell;
-
-/* One rank's memory. */
-typedef struct rank_memory {
-    cell *output, *scratch;
-    size_t *slots; /* slot k is scratch[slots[k]] up to slots[k + 1] */
-    bool output_written;
-} rank_memory;
+#include "sched/verify_memory.h"
 
 typedef struct symbolic_run {
     hki_verifier *verifier;
     hki_values values;
-    rank_memory *memory; /* per rank */
-    uint32_t *waits;     /* per step: dependencies not yet complete; WAITING or DONE */
-    uint32_t *depth;     /* per step: longest chain of messages up to it */
-    uint32_t *known;     /* per step, barriers only: ranks known to have entered */
-    uint32_t *next;      /* successors: of the step, next[first[step]] … next[first[step + 1] - 1] */
-    size_t *first;       /* per step */
-    uint64_t *ready;     /* stack of rank << 32 | step */
+    hki_rank_memory *memory; /* per rank */
+    uint32_t *waits;         /* per step: dependencies not yet complete; WAITING or DONE */
+    uint32_t *depth;         /* per step: longest chain of messages up to it */
+    uint32_t *known;         /* per step, barriers only: ranks known to have entered */
+    uint32_t *next;          /* successors: of the step, next[first[step]] … next[first[step + 1] - 1] */
+    size_t *first;           /* per step */
+    uint64_t *ready;         /* stack of rank << 32 | step */
     size_t ready_count;
 } symbolic_run;
 
 #define DONE UINT32_MAX
 #define STARTED (UINT32_MAX - 1) /* a message step that waits for its counterpart */
-
-/* ---- memory ---- */
-
-static void clear(cell *cells, size_t count)
-{
-    memset(cells, 0xff, count * sizeof *cells);
-}
-
-static uint32_t output_blocks(const hki_schedule *schedule)
-{
-    return schedule->grid[HKI_OUTPUT].cut == HKI_CUT_NONE ? 0 : hki_grid_blocks(&schedule->grid[HKI_OUTPUT]);
-}
-
-/* Puts into OUTPUT what is there before the collective starts. */
-static void fill_output(const hki_verifier *verifier, const hki_schedule *schedule, rank_memory *memory)
-{
-    const hki_alias *alias = &schedule->alias;
-    if (verifier->promise->output_in && schedule->rank == schedule->root)
-        for (uint32_t block = 0; block < output_blocks(schedule); block++)
-            memory->output[block] =
-                (cell){(uint32_t)hki_block_identity(schedule, HKI_OUTPUT, block), schedule->rank, 0};
-    for (uint32_t i = 0; !alias->whole && i < alias->count; i++)
-        memory->output[alias->output + i] =
-            (cell){(uint32_t)hki_block_identity(schedule, HKI_INPUT, alias->input + i), schedule->rank, 0};
-}
-
-/* Enlarges slots[k + 1] to the number of blocks that a span puts into slot k. */
-static void count_cells(const hki_span *span, size_t *slots)
-{
-    if (span->buffer != HKI_SCRATCH || span->blocks.count == 0)
-        return;
-    if (span->slots == 1) {
-        if (slots[span->slot + 1] < span->blocks.count)
-            slots[span->slot + 1] = span->blocks.count;
-        return;
-    }
-    hki_walk walk = hki_walk_begin(&span->blocks);
-    for (uint32_t block; hki_walk_next(&walk, &block);) {
-        size_t *slot = &slots[span->slot + (block - span->blocks.base) + 1];
-        if (*slot == 0)
-            *slot = 1;
-    }
-}
-
-static size_t lay_out_slots(const hki_schedule *schedule, size_t *slots)
-{
-    for (uint32_t i = 0; i < schedule->step_count; i++) {
-        const hki_step *step = &schedule->steps[i];
-        if (step->verb != HKI_VERB_SEND)
-            count_cells(&step->destination, slots);
-        for (uint32_t k = 0; k < hki_source_count(step); k++)
-            count_cells(hki_source(schedule, step, k), slots);
-    }
-    for (uint32_t slot = 0; slot < schedule->slots; slot++)
-        slots[slot + 1] += slots[slot];
-    return slots[schedule->slots];
-}
-
-/* Allocates a rank's memory; adds its size to *cells. */
-static hk_status allocate_memory(symbolic_run *run, uint32_t rank, uint64_t *cells)
-{
-    static const uint64_t most_cells = (UINT64_C(8) << 30) / sizeof(cell);
-    const hki_schedule *schedule = run->verifier->schedules[rank];
-    rank_memory *memory = &run->memory[rank];
-    memory->slots = calloc((size_t)schedule->slots + 1, sizeof *memory->slots);
-    if (!memory->slots)
-        return hki_verify_no_memory(run->verifier);
-    size_t scratch = lay_out_slots(schedule, memory->slots), outputs = output_blocks(schedule);
-    *cells += scratch + outputs;
-    if (*cells > most_cells)
-        return hki_error(HK_ERR_NO_MEMORY, "verifying %s for %" PRIu32 " ranks would need more than 8 GiB",
-                         hki_promise_name(schedule->collective), run->verifier->ranks);
-    memory->output = malloc((outputs + 1) * sizeof *memory->output);
-    memory->scratch = malloc((scratch + 1) * sizeof *memory->scratch);
-    if (!memory->output || !memory->scratch)
-        return hki_verify_no_memory(run->verifier);
-    clear(memory->output, outputs);
-    clear(memory->scratch, scratch);
-    fill_output(run->verifier, schedule, memory);
-    return HK_OK;
-}
-
-/* ---- reading and writing one block ---- */
-
-/* A step's operand during the run. */
-typedef struct operand {
-    uint32_t rank, step;
-    const hki_schedule *schedule;
-    const hki_span *span;
-    hki_walk walk;
-} operand;
-
-static operand begin(const symbolic_run *run, uint32_t rank, uint32_t step, const hki_span *span)
-{
-    return (operand){rank, step, run->verifier->schedules[rank], span, hki_walk_begin(&span->blocks)};
-}
-
-static cell *scratch_cell(const symbolic_run *run, const operand *at, uint32_t block)
-{
-    const rank_memory *memory = &run->memory[at->rank];
-    if (at->span->slots == 1)
-        return &memory->scratch[memory->slots[at->span->slot] + at->walk.i - 1];
-    return &memory->scratch[memory->slots[at->span->slot + (block - at->span->blocks.base)]];
-}
-
-static hk_status read_input(symbolic_run *run, const operand *at, uint32_t block, cell *result)
-{
-    const hki_schedule *schedule = at->schedule;
-    const hki_alias *alias = &schedule->alias;
-    *result = (cell){(uint32_t)hki_block_identity(schedule, HKI_INPUT, block), at->rank, 0};
-    if (!hki_significant(schedule, HKI_INPUT))
-        return hki_verify_fail(run->verifier, HKI_FAULT_INPUT_INSIGNIFICANT, at->rank, at->step, block,
-                               "the caller may have given no buffer");
-    bool clobbered = alias->whole && run->memory[at->rank].output_written;
-    if (!alias->whole && block >= alias->input && block - alias->input < alias->count) {
-        const cell *same = &run->memory[at->rank].output[alias->output + (block - alias->input)];
-        clobbered = same->block != result->block || same->value != result->value;
-    }
-    if (clobbered)
-        return hki_verify_fail(run->verifier, HKI_FAULT_INPUT_CLOBBERED, at->rank, at->step, block,
-                               "an earlier step has written to the same bytes as OUTPUT");
-    return HK_OK;
-}
-
-/* Reads the operand's next block; *more is false at the end. */
-static hk_status read_next(symbolic_run *run, operand *at, cell *result, bool *more)
-{
-    uint32_t block;
-    *more = hki_walk_next(&at->walk, &block);
-    if (!*more)
-        return HK_OK;
-    if (at->span->buffer == HKI_INPUT)
-        return read_input(run, at, block, result);
-    if (at->span->buffer == HKI_OUTPUT) {
-        *result = run->memory[at->rank].output[block];
-    } else {
-        *result = *scratch_cell(run, at, block);
-        if (result->value != HKI_NO_VALUE &&
-            result->length != hki_block_length_class(at->schedule, at->span->of, block))
-            return hki_verify_fail(run->verifier, HKI_FAULT_LENGTH, at->rank, at->step, block,
-                                   "a block of another length lies there in the slot");
-    }
-    if (result->value == HKI_NO_VALUE)
-        return hki_verify_fail(run->verifier, HKI_FAULT_UNDEFINED, at->rank, at->step, block,
-                               "no step has put anything there");
-    return HK_OK;
-}
-
-/* What lies behind the written blocks in a packed slot moves when one of those gets another length. */
-static void forget_rest(symbolic_run *run, const operand *at)
-{
-    const rank_memory *memory = &run->memory[at->rank];
-    size_t from = memory->slots[at->span->slot] + at->span->blocks.count, to = memory->slots[at->span->slot + 1];
-    clear(&memory->scratch[from], to - from);
-}
-
-static hk_status write_next(symbolic_run *run, operand *at, cell content)
-{
-    uint32_t block;
-    if (!hki_walk_next(&at->walk, &block))
-        return HK_OK;
-    if (at->span->buffer == HKI_OUTPUT) {
-        if (!hki_significant(at->schedule, HKI_OUTPUT))
-            return hki_verify_fail(run->verifier, HKI_FAULT_OUTPUT_INSIGNIFICANT, at->rank, at->step, block,
-                                   "the caller may have given no buffer");
-        run->memory[at->rank].output[block] = content;
-        run->memory[at->rank].output_written = true;
-        return HK_OK;
-    }
-    cell *target = scratch_cell(run, at, block);
-    content.length = (uint32_t)hki_block_length_class(at->schedule, at->span->of, block);
-    bool moved = at->span->slots == 1 && target->value != HKI_NO_VALUE && target->length != content.length;
-    *target = content;
-    if (moved)
-        forget_rest(run, at);
-    return HK_OK;
-}
 
 /* ---- what steps do ---- */
 
@@ -226,7 +35,8 @@ static bool is_finished(const symbolic_run *run, uint32_t value)
 }
 
 /* *left = *left op right. */
-static hk_status combine(symbolic_run *run, const operand *at, hki_value_kind kind, cell *left, const cell *right)
+static hk_status combine(symbolic_run *run, const hki_operand *at, hki_value_kind kind, hki_cell *left,
+                         const hki_cell *right)
 {
     uint32_t block = hki_range_index(&at->span->blocks, at->walk.i);
     if (left->block != right->block)
@@ -250,7 +60,7 @@ static hk_status combine(symbolic_run *run, const operand *at, hki_value_kind ki
     return HK_OK;
 }
 
-static hk_status finish(symbolic_run *run, const operand *at, cell *content)
+static hk_status finish(symbolic_run *run, const hki_operand *at, hki_cell *content)
 {
     if (!run->verifier->promise->finishes)
         return HK_OK;
@@ -262,12 +72,12 @@ static hk_status finish(symbolic_run *run, const operand *at, cell *content)
 }
 
 /* Writes one block of a step's result, finished where the step says so. */
-static hk_status conclude(symbolic_run *run, operand *to, cell content)
+static hk_status conclude(symbolic_run *run, hki_operand *to, hki_cell content)
 {
     hk_status status = HK_OK;
     if (to->schedule->steps[to->step].flags & HKI_FINISH)
         status = finish(run, to, &content);
-    return status == HK_OK ? write_next(run, to, content) : status;
+    return status == HK_OK ? hki_operand_write(to, content) : status;
 }
 
 /* COPY and REDUCE, block by block. */
@@ -276,20 +86,20 @@ static hk_status do_local(symbolic_run *run, uint32_t rank, uint32_t index)
     const hki_schedule *schedule = run->verifier->schedules[rank];
     const hki_step *step = &schedule->steps[index];
     uint32_t sources = hki_source_count(step);
-    operand to = begin(run, rank, index, &step->destination);
-    operand *from = malloc(sources * sizeof *from);
+    hki_operand to = hki_operand_begin(run->verifier, run->memory, rank, index, &step->destination);
+    hki_operand *from = malloc(sources * sizeof *from);
     if (!from)
         return hki_verify_no_memory(run->verifier);
     for (uint32_t k = 0; k < sources; k++)
-        from[k] = begin(run, rank, index, hki_source(schedule, step, k));
+        from[k] = hki_operand_begin(run->verifier, run->memory, rank, index, hki_source(schedule, step, k));
     hki_value_kind kind = sources > 2 ? HKI_VALUE_FUSED : HKI_VALUE_REDUCED;
     hk_status status = HK_OK;
     for (uint32_t i = 0; i < step->destination.blocks.count && status == HK_OK; i++) {
-        cell result, next;
+        hki_cell result, next;
         bool more;
-        status = read_next(run, &from[0], &result, &more);
+        status = hki_operand_read(&from[0], &result, &more);
         for (uint32_t k = 1; k < sources && status == HK_OK; k++) {
-            status = read_next(run, &from[k], &next, &more);
+            status = hki_operand_read(&from[k], &next, &more);
             if (status == HK_OK)
                 status = combine(run, &to, kind, &result, &next);
         }
@@ -305,18 +115,19 @@ static hk_status do_message(symbolic_run *run, uint32_t sender, uint32_t send, u
 {
     const hki_step *out = &run->verifier->schedules[sender]->steps[send];
     const hki_step *in = &run->verifier->schedules[receiver]->steps[recv];
-    operand from = begin(run, sender, send, &out->source), to = begin(run, receiver, recv, &in->destination);
-    operand local = begin(run, receiver, recv, &in->source);
+    hki_operand from = hki_operand_begin(run->verifier, run->memory, sender, send, &out->source),
+                to = hki_operand_begin(run->verifier, run->memory, receiver, recv, &in->destination);
+    hki_operand local = hki_operand_begin(run->verifier, run->memory, receiver, recv, &in->source);
     for (;;) {
-        cell incoming, own;
+        hki_cell incoming, own;
         bool more;
-        HK_TRY(read_next(run, &from, &incoming, &more));
+        HK_TRY(hki_operand_read(&from, &incoming, &more));
         if (!more)
             return HK_OK;
         if (in->verb == HKI_VERB_RECV_REDUCE) {
-            HK_TRY(read_next(run, &local, &own, &more));
+            HK_TRY(hki_operand_read(&local, &own, &more));
             bool left = in->flags & HKI_INCOMING_LEFT;
-            cell result = left ? incoming : own;
+            hki_cell result = left ? incoming : own;
             HK_TRY(combine(run, &to, HKI_VALUE_REDUCED, &result, left ? &own : &incoming));
             incoming = result;
         }
@@ -430,7 +241,7 @@ static hk_status check_block(symbolic_run *run, uint32_t rank, uint32_t block, u
 {
     hki_verifier *verifier = run->verifier;
     const hki_schedule *schedule = verifier->schedules[rank];
-    const cell *content = &run->memory[rank].output[block];
+    const hki_cell *content = &run->memory[rank].output[block];
     if (content->value == HKI_NO_VALUE)
         return hki_verify_fail(verifier, HKI_FAULT_LOST, rank, HKI_NOWHERE, block, "no step writes to it");
     if (content->block != (uint32_t)hki_block_identity(schedule, HKI_OUTPUT, block))
@@ -480,7 +291,7 @@ static hk_status check_promise(symbolic_run *run)
     verifier->report->keeps_order = true;
     if (run->known)
         return check_barrier(run);
-    uint32_t *same = NULL, blocks = output_blocks(verifier->schedules[0]);
+    uint32_t *same = NULL, blocks = hki_output_blocks(verifier->schedules[0]);
     if (verifier->promise->same_bits) {
         same = malloc(((size_t)blocks + 1) * sizeof *same);
         if (!same)
@@ -490,7 +301,7 @@ static hk_status check_promise(symbolic_run *run)
     hk_status status = HK_OK;
     for (uint32_t rank = 0; rank < verifier->ranks && status == HK_OK; rank++)
         if (hki_significant(verifier->schedules[rank], HKI_OUTPUT))
-            for (uint32_t block = 0; block < output_blocks(verifier->schedules[rank]) && status == HK_OK; block++)
+            for (uint32_t block = 0; block < hki_output_blocks(verifier->schedules[rank]) && status == HK_OK; block++)
                 status = check_block(run, rank, block, same ? &same[block] : NULL);
     free(same);
     return status;
@@ -545,17 +356,14 @@ static hk_status allocate(symbolic_run *run)
             run->known[i] = rank;
     uint64_t cells = 0;
     for (uint32_t rank = 0; rank < verifier->ranks; rank++)
-        HK_TRY(allocate_memory(run, rank, &cells));
+        HK_TRY(hki_memory_init(run->verifier, rank, &run->memory[rank], &cells));
     return HK_OK;
 }
 
 static void release(symbolic_run *run)
 {
-    for (uint32_t rank = 0; run->memory && rank < run->verifier->ranks; rank++) {
-        free(run->memory[rank].output);
-        free(run->memory[rank].scratch);
-        free(run->memory[rank].slots);
-    }
+    for (uint32_t rank = 0; run->memory && rank < run->verifier->ranks; rank++)
+        hki_memory_free(&run->memory[rank]);
     free(run->memory);
     free(run->waits);
     free(run->depth);
