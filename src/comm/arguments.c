@@ -37,8 +37,8 @@ typedef enum extent { NOTHING, ONE, EVERY } extent;
 
 static extent side(const hk_comm *comm, const hki_arguments *arguments, int which)
 {
-    bool at_root = (int)comm->rank == arguments->root;
-    switch (arguments->collective) {
+    bool at_root = (int)comm->rank == arguments->is.root;
+    switch (arguments->is.collective) {
     case HKI_COLL_BARRIER:
         return NOTHING;
     case HKI_COLL_BROADCAST:
@@ -67,24 +67,23 @@ static extent side(const hk_comm *comm, const hki_arguments *arguments, int whic
 
 static const char *side_name(const hki_arguments *arguments, int which)
 {
-    if (arguments->collective == HKI_COLL_BROADCAST)
+    if (arguments->is.collective == HKI_COLL_BROADCAST)
         return "buffer";
     return which == 0 ? "send" : "recv";
 }
 
-/* Bytes from the buffer's begin to the end of what is used. */
-static hk_status side_bytes(const hk_comm *comm, const hki_arguments *arguments, int which, uint32_t element,
-                            uint64_t *bytes)
+hk_status hki_arguments_extent(const hk_comm *comm, const hki_arguments *arguments, int which, uint32_t element,
+                               uint64_t *bytes)
 {
     const uint64_t *counts = arguments->counts[which], *displacements = arguments->displacements[which];
-    const char *name = hki_collective_name(arguments->collective);
+    const char *name = hki_collective_name(arguments->is.collective);
     uint64_t elements = 0;
     extent used = side(comm, arguments, which);
     if (used == ONE)
-        elements = arguments->count;
+        elements = arguments->is.count;
     else if (used == EVERY && !counts) {
-        if (__builtin_mul_overflow(arguments->count, (uint64_t)comm->size, &elements))
-            return hki_error(HK_ERR_COUNT, "%s: count %" PRIu64 " times %u ranks overflows", name, arguments->count,
+        if (__builtin_mul_overflow(arguments->is.count, (uint64_t)comm->size, &elements))
+            return hki_error(HK_ERR_COUNT, "%s: count %" PRIu64 " times %u ranks overflows", name, arguments->is.count,
                              comm->size);
     } else if (used == EVERY) {
         uint64_t packed = 0;
@@ -112,7 +111,7 @@ static uint64_t own_offset(const hk_comm *comm, const hki_arguments *arguments, 
     if (arguments->displacements[which])
         return arguments->displacements[which][comm->rank] * element;
     if (!counts)
-        return comm->rank * arguments->count * element;
+        return comm->rank * arguments->is.count * element;
     uint64_t offset = 0;
     for (uint32_t rank = 0; rank < comm->rank; rank++)
         offset += counts[rank];
@@ -121,18 +120,18 @@ static uint64_t own_offset(const hk_comm *comm, const hki_arguments *arguments, 
 
 static hk_status refuse_in_place(const hki_arguments *arguments, const char *why)
 {
-    return hki_error(HK_ERR_BUFFER, "%s: HK_IN_PLACE %s", hki_collective_name(arguments->collective), why);
+    return hki_error(HK_ERR_BUFFER, "%s: HK_IN_PLACE %s", hki_collective_name(arguments->is.collective), why);
 }
 
 /* HK_IN_PLACE given: replaces it by where the data lie. */
 static hk_status place_in(const hk_comm *comm, const hki_arguments *arguments, uint32_t element, uint32_t *in_place,
                           void *base[2])
 {
-    bool at_root = (int)comm->rank == arguments->root;
+    bool at_root = (int)comm->rank == arguments->is.root;
     *in_place = HKI_ALIGNED;
     if (arguments->send == HK_IN_PLACE && arguments->recv == HK_IN_PLACE)
         return refuse_in_place(arguments, "for both buffers leaves none");
-    switch (arguments->collective) {
+    switch (arguments->is.collective) {
     case HKI_COLL_ALLREDUCE:
     case HKI_COLL_SCAN:
     case HKI_COLL_EXSCAN:
@@ -181,7 +180,7 @@ static hk_status place_in(const hk_comm *comm, const hki_arguments *arguments, u
 static bool aligned(const hk_comm *comm, const hki_arguments *arguments, uint32_t element)
 {
     uintptr_t send = (uintptr_t)arguments->send, recv = (uintptr_t)arguments->recv;
-    switch (arguments->collective) {
+    switch (arguments->is.collective) {
     case HKI_COLL_ALLREDUCE:
     case HKI_COLL_REDUCE:
     case HKI_COLL_SCAN:
@@ -205,7 +204,7 @@ static bool aligned(const hk_comm *comm, const hki_arguments *arguments, uint32_
 
 static hk_status check_memory(const hki_arguments *arguments, const void *memory, int which, uint64_t bytes)
 {
-    const char *name = hki_collective_name(arguments->collective), *argument = side_name(arguments, which);
+    const char *name = hki_collective_name(arguments->is.collective), *argument = side_name(arguments, which);
     if (bytes == 0)
         return HK_OK;
     if (!memory)
@@ -224,8 +223,8 @@ hk_status hki_arguments_buffers(const hk_comm *comm, const hki_arguments *argume
     base[1] = arguments->recv;
     *in_place = HKI_SEPARATE;
     uint64_t bytes[2];
-    HK_TRY(side_bytes(comm, arguments, 0, element, &bytes[0]));
-    HK_TRY(side_bytes(comm, arguments, 1, element, &bytes[1]));
+    HK_TRY(hki_arguments_extent(comm, arguments, 0, element, &bytes[0]));
+    HK_TRY(hki_arguments_extent(comm, arguments, 1, element, &bytes[1]));
     bool placed[2] = {bytes[0] && base[0] == HK_IN_PLACE, bytes[1] && base[1] == HK_IN_PLACE};
     if (placed[0] || placed[1]) {
         int other = placed[0] ? 1 : 0;
@@ -240,33 +239,33 @@ hk_status hki_arguments_buffers(const hk_comm *comm, const hki_arguments *argume
         return HK_OK;
     if (!aligned(comm, arguments, element))
         return hki_error(HK_ERR_BUFFER, "%s: send and recv overlap without being the same blocks",
-                         hki_collective_name(arguments->collective));
+                         hki_collective_name(arguments->is.collective));
     *in_place = HKI_ALIGNED;
     return HK_OK;
 }
 
 static hk_status check_type(const hki_arguments *arguments, hki_reducer *reducer)
 {
-    const char *name = hki_collective_name(arguments->collective);
-    if (arguments->collective == HKI_COLL_BARRIER) {
+    const char *name = hki_collective_name(arguments->is.collective);
+    if (arguments->is.collective == HKI_COLL_BARRIER) {
         reducer->element_bytes = 1;
         return HK_OK;
     }
-    if (!hki_type_valid(arguments->type))
-        return hki_error(HK_ERR_TYPE, "%s: type %" PRIu32 " is unknown", name, arguments->type);
-    if (hki_collective_reduces(arguments->collective))
-        return hki_reducer_find(arguments->type, arguments->op, reducer);
-    reducer->element_bytes = (uint32_t)hk_type_size(arguments->type);
+    if (!hki_type_valid(arguments->is.type))
+        return hki_error(HK_ERR_TYPE, "%s: type %" PRIu32 " is unknown", name, arguments->is.type);
+    if (hki_collective_reduces(arguments->is.collective))
+        return hki_reducer_find(arguments->is.type, arguments->is.op, reducer);
+    reducer->element_bytes = (uint32_t)hk_type_size(arguments->is.type);
     return HK_OK;
 }
 
 /* Counts that are arrays: present where they must be, and agreeing with what this rank gives and gets. */
 static hk_status check_counts(const hk_comm *comm, const hki_arguments *arguments)
 {
-    const char *name = hki_collective_name(arguments->collective);
-    bool varied = arguments->collective == HKI_COLL_REDUCE_SCATTERV || arguments->collective == HKI_COLL_ALLGATHERV ||
-                  arguments->collective == HKI_COLL_GATHERV || arguments->collective == HKI_COLL_SCATTERV ||
-                  arguments->collective == HKI_COLL_ALLTOALLV;
+    const char *name = hki_collective_name(arguments->is.collective);
+    bool varied = arguments->is.collective == HKI_COLL_REDUCE_SCATTERV ||
+                  arguments->is.collective == HKI_COLL_ALLGATHERV || arguments->is.collective == HKI_COLL_GATHERV ||
+                  arguments->is.collective == HKI_COLL_SCATTERV || arguments->is.collective == HKI_COLL_ALLTOALLV;
     bool in_place = arguments->send == HK_IN_PLACE || arguments->recv == HK_IN_PLACE;
     for (int which = 0; which < 2 && varied; which++) {
         if (side(comm, arguments, which) != EVERY)
@@ -274,11 +273,11 @@ static hk_status check_counts(const hk_comm *comm, const hki_arguments *argument
         const uint64_t *counts = arguments->counts[which];
         if (!counts && !(in_place && which == 0))
             return hki_error(HK_ERR_COUNT, "%s: %s counts are NULL", name, side_name(arguments, which));
-        bool own_given = arguments->collective != HKI_COLL_ALLTOALLV &&
-                         arguments->collective != HKI_COLL_REDUCE_SCATTERV && !in_place;
-        if (counts && own_given && counts[comm->rank] != arguments->count)
+        bool own_given = arguments->is.collective != HKI_COLL_ALLTOALLV &&
+                         arguments->is.collective != HKI_COLL_REDUCE_SCATTERV && !in_place;
+        if (counts && own_given && counts[comm->rank] != arguments->is.count)
             return hki_error(HK_ERR_COUNT, "%s: count is %" PRIu64 " but counts[%u] is %" PRIu64, name,
-                             arguments->count, comm->rank, counts[comm->rank]);
+                             arguments->is.count, comm->rank, counts[comm->rank]);
     }
     return HK_OK;
 }
@@ -287,50 +286,54 @@ static hk_status check_counts(const hk_comm *comm, const hki_arguments *argument
 static void complete(const hk_comm *comm, hki_arguments *arguments)
 {
     bool in_place = arguments->send == HK_IN_PLACE || arguments->recv == HK_IN_PLACE;
-    if (arguments->collective == HKI_COLL_ALLTOALLV && in_place) {
+    if (arguments->is.collective == HKI_COLL_ALLTOALLV && in_place) {
         arguments->counts[0] = arguments->counts[1];
         arguments->displacements[0] = arguments->displacements[1];
-    } else if (in_place || arguments->collective == HKI_COLL_REDUCE_SCATTERV) {
+    } else if (in_place || arguments->is.collective == HKI_COLL_REDUCE_SCATTERV) {
         int which = arguments->counts[0] ? 0 : 1;
         if (arguments->counts[which])
-            arguments->count = arguments->counts[which][comm->rank];
+            arguments->is.count = arguments->counts[which][comm->rank];
     }
 }
 
 static void fill_sizes(const hk_comm *comm, const hki_arguments *arguments, uint32_t element, hki_prepared *prepared)
 {
     hki_sizes *sizes = &prepared->sizes;
-    *sizes = (hki_sizes){.count = arguments->count, .element_bytes = element};
+    *sizes = (hki_sizes){.count = arguments->is.count, .element_bytes = element};
     prepared->even = true;
-    uint64_t total = arguments->count;
+    uint64_t total = arguments->is.count;
     for (int which = 0; which < 2; which++) {
         sizes->counts[which] = arguments->counts[which];
         sizes->displacements[which] = arguments->displacements[which];
         prepared->even &= arguments->counts[which] == NULL;
     }
-    const uint64_t *common = arguments->collective == HKI_COLL_ALLGATHERV        ? arguments->counts[1]
-                             : arguments->collective == HKI_COLL_REDUCE_SCATTERV ? arguments->counts[0]
-                                                                                 : NULL;
+    const uint64_t *common = arguments->is.collective == HKI_COLL_ALLGATHERV        ? arguments->counts[1]
+                             : arguments->is.collective == HKI_COLL_REDUCE_SCATTERV ? arguments->counts[0]
+                                                                                    : NULL;
     if (common) {
         total = 0;
         for (uint32_t rank = 0; rank < comm->size; rank++)
             total += common[rank];
     } else if (side(comm, arguments, 0) == EVERY || side(comm, arguments, 1) == EVERY ||
-               arguments->collective == HKI_COLL_GATHER || arguments->collective == HKI_COLL_SCATTER) {
-        total = arguments->count * comm->size;
+               arguments->is.collective == HKI_COLL_GATHER || arguments->is.collective == HKI_COLL_SCATTER) {
+        total = arguments->is.count * comm->size;
     }
-    bool unequal_knowledge = arguments->collective == HKI_COLL_GATHERV || arguments->collective == HKI_COLL_SCATTERV ||
-                             arguments->collective == HKI_COLL_ALLTOALLV;
+    bool unequal_knowledge = arguments->is.collective == HKI_COLL_GATHERV ||
+                             arguments->is.collective == HKI_COLL_SCATTERV ||
+                             arguments->is.collective == HKI_COLL_ALLTOALLV;
     prepared->bytes = unequal_knowledge ? 0 : total * element;
+    bool scatters =
+        arguments->is.collective == HKI_COLL_REDUCE_SCATTER || arguments->is.collective == HKI_COLL_REDUCE_SCATTERV;
+    prepared->input_bytes = (scatters ? total : arguments->is.count) * element;
 }
 
 hk_status hki_arguments_check(const hk_comm *comm, const hki_arguments *given, hki_reducer *reducer,
                               hki_prepared *prepared)
 {
     hki_arguments arguments = *given;
-    const char *name = hki_collective_name(arguments.collective);
-    if (rooted(arguments.collective) && (arguments.root < 0 || arguments.root >= (int)comm->size))
-        return hki_error(HK_ERR_ROOT, "%s: root %d is not in 0 … %u", name, arguments.root, comm->size - 1);
+    const char *name = hki_collective_name(arguments.is.collective);
+    if (rooted(arguments.is.collective) && (arguments.is.root < 0 || arguments.is.root >= (int)comm->size))
+        return hki_error(HK_ERR_ROOT, "%s: root %d is not in 0 … %u", name, arguments.is.root, comm->size - 1);
     HK_TRY(check_type(&arguments, reducer));
     hk_status status = check_counts(comm, &arguments);
     complete(comm, &arguments);
@@ -342,13 +345,13 @@ hk_status hki_arguments_check(const hk_comm *comm, const hki_arguments *given, h
         return status;
     }
     fill_sizes(comm, &arguments, reducer->element_bytes, prepared);
-    prepared->call = (hki_call){.collective = arguments.collective,
+    prepared->call = (hki_call){.collective = arguments.is.collective,
                                 .ranks = comm->size,
                                 .rank = comm->rank,
-                                .root = rooted(arguments.collective) ? (uint32_t)arguments.root : 0,
+                                .root = rooted(arguments.is.collective) ? (uint32_t)arguments.is.root : 0,
                                 .segments = 1,
                                 .in_place = in_place,
-                                .commutative = !hki_collective_reduces(arguments.collective) || reducer->commutative,
+                                .commutative = !hki_collective_reduces(arguments.is.collective) || reducer->commutative,
                                 .nodes = comm->nodes};
     return HK_OK;
 }
@@ -366,17 +369,18 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 uint32_t hki_fingerprint(const hki_arguments *arguments, const hk_comm *comm, const hki_algorithm *algorithm,
                          uint32_t segments, const hki_reducer *reducer)
 {
-    hki_collective collective = arguments->collective;
+    hki_collective collective = arguments->is.collective;
     uint64_t hash = mix(0, (uint64_t)collective);
     hash = mix(hash, segments);
     for (const char *name = algorithm->name; *name; name++)
         hash = mix(hash, (unsigned char)*name);
     if (collective != HKI_COLL_BARRIER)
-        hash = mix(hash, arguments->type);
+        hash = mix(hash, arguments->is.type);
     if (rooted(collective))
-        hash = mix(hash, (uint64_t)arguments->root + 1);
+        hash = mix(hash, (uint64_t)arguments->is.root + 1);
     if (hki_collective_reduces(collective)) /* made operators are compared by what can be known of them */
-        hash = mix(hash, arguments->op < HK_OP_COUNT ? arguments->op : HK_OP_COUNT + (uint64_t)reducer->commutative);
+        hash =
+            mix(hash, arguments->is.op < HK_OP_COUNT ? arguments->is.op : HK_OP_COUNT + (uint64_t)reducer->commutative);
     const uint64_t *common = collective == HKI_COLL_ALLGATHERV        ? arguments->counts[1]
                              : collective == HKI_COLL_REDUCE_SCATTERV ? arguments->counts[0]
                                                                       : NULL;
@@ -386,19 +390,19 @@ uint32_t hki_fingerprint(const hki_arguments *arguments, const hk_comm *comm, co
                      collective == HKI_COLL_GATHERV || collective == HKI_COLL_SCATTERV ||
                      collective == HKI_COLL_ALLTOALLV;
     if (!own_count)
-        hash = mix(hash, arguments->count);
+        hash = mix(hash, arguments->is.count);
     return (uint32_t)(hash >> 32);
 }
 
 void hki_describe_call(const hki_call_record *record, char *text, size_t bytes)
 {
-    int used = snprintf(text, bytes, "%s", hki_collective_name(record->collective));
-    if (record->collective == HKI_COLL_BARRIER || used < 0 || (size_t)used >= bytes)
+    int used = snprintf(text, bytes, "%s", hki_collective_name(record->is.collective));
+    if (record->is.collective == HKI_COLL_BARRIER || used < 0 || (size_t)used >= bytes)
         return;
-    used +=
-        snprintf(text + used, bytes - (size_t)used, " of %" PRIu64 " %s", record->count, hk_type_name(record->type));
-    if ((size_t)used < bytes && hki_collective_reduces(record->collective))
-        used += snprintf(text + used, bytes - (size_t)used, ", %s", hk_op_name(record->op));
-    if ((size_t)used < bytes && rooted(record->collective))
-        snprintf(text + used, bytes - (size_t)used, ", root %d", record->root);
+    used += snprintf(text + used, bytes - (size_t)used, " of %" PRIu64 " %s", record->is.count,
+                     hk_type_name(record->is.type));
+    if ((size_t)used < bytes && hki_collective_reduces(record->is.collective))
+        used += snprintf(text + used, bytes - (size_t)used, ", %s", hk_op_name(record->is.op));
+    if ((size_t)used < bytes && rooted(record->is.collective))
+        snprintf(text + used, bytes - (size_t)used, ", root %d", record->is.root);
 }

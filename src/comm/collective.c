@@ -3,54 +3,118 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/device.h"
 #include "cost/select.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-/* The memo answers if the call is the last one again: only buffers may differ, and they are looked at. */
-static bool remembered(const hk_comm *comm, const hki_arguments *arguments)
+/* --- what is remembered
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Notes a call that is about to begin, for mismatches and messages. A run of equal calls is one record. */
+static void record_call(hk_comm *comm, const hki_signature *is, uint32_t fingerprint)
 {
-    const hki_memo *memo = &comm->memo;
-    return memo->binding && memo->collective == arguments->collective && memo->count == arguments->count &&
-           memo->type == arguments->type && memo->op == arguments->op && memo->root == arguments->root;
+    hki_call_record *newest = &comm->recent[comm->newest];
+    if (newest->fingerprint == fingerprint && newest->used && memcmp(&newest->is, is, sizeof *is) == 0) {
+        newest->last = comm->operations++;
+        return;
+    }
+    comm->newest = (comm->newest + 1) % HKI_RECENT_CALLS;
+    comm->recent[comm->newest] = (hki_call_record){
+        .is = *is, .first = comm->operations, .last = comm->operations, .fingerprint = fingerprint, .used = true};
+    comm->operations++;
+}
+
+void hki_memo_clear(hki_memo *memo)
+{
+    hki_binding_release(memo->binding);
+    free(memo->line);
+    memset(memo, 0, sizeof *memo);
+}
+
+/* The line of a program that is called again and again, with everything looked up. */
+static void prepare_line(hk_comm *comm, hki_memo *memo)
+{
+    const hki_bound *program = memo->binding->program;
+    memo->line = memo->binding->linear ? malloc((program->step_count + 1) * sizeof *memo->line) : NULL;
+    if (!memo->line)
+        return;
+    hki_line_build(program, &comm->context->engine, comm->world, memo->reducer.element_bytes, memo->line);
+    memo->task =
+        (hki_task){.engine = &comm->context->engine,
+                   .program = program,
+                   .line = memo->line,
+                   .world = comm->world,
+                   .reducer = &memo->reducer,
+                   .divisor = memo->divisor,
+                   .frame = {.kind = HKI_FRAME_EAGER, .communicator = comm->wire, .fingerprint = memo->fingerprint}};
+    memo->quick = true;
 }
 
 static void remember(hk_comm *comm, const hki_arguments *arguments, const hk_request *request, uint32_t in_place)
 {
     hki_memo *memo = &comm->memo;
-    hki_binding_release(memo->binding);
-    memo->binding = request->binding;
-    memo->binding->users++;
-    memo->collective = arguments->collective;
-    memo->type = arguments->type;
-    memo->op = arguments->op;
-    memo->root = arguments->root;
-    memo->count = arguments->count;
-    memo->in_place = in_place;
+    hki_memo_clear(memo);
+    memo->is = arguments->is;
+    memo->divisor = request->task.divisor;
     memo->fingerprint = request->task.frame.fingerprint;
+    memo->in_place = in_place;
+    memo->separate = in_place == HKI_SEPARATE;
     memo->algorithm = comm->last_algorithm;
     memo->reducer = request->reducer;
-    memo->divisor = request->task.divisor;
+    for (int side = 0; side < 2; side++)
+        hki_arguments_extent(comm, arguments, side, request->reducer.element_bytes, &memo->bytes[side]);
+    memo->binding = request->binding;
+    memo->binding->users++;
+    memo->record = UINT32_MAX;
+    prepare_line(comm, memo);
 }
 
-/* Scratch, and the scaled copy of the input that a pre-multiplied sum needs. */
-static hk_status take_memory(hk_request *request, uint64_t input_bytes)
+/* Whether the buffers of a repeated call are as plain as those of nearly every call: separate host memory, as last
+ * time. False: look closer. */
+static inline bool plain_buffers(const hki_memo *memo, const hki_arguments *arguments)
 {
-    hki_context *context = request->comm->context;
-    uint64_t bytes = request->binding->program->scratch_bytes;
-    if (bytes) {
-        request->scratch = hki_scratch_take(&context->scratch, (size_t)bytes);
-        if (!request->scratch)
-            return hki_error(HK_ERR_NO_MEMORY, "no memory for %llu bytes of scratch", (unsigned long long)bytes);
-        request->task.base[HKI_SCRATCH] = request->scratch;
-    }
-    if (!request->reducer.scales_input || !hki_collective_reduces(request->record.collective) || !input_bytes)
+    uintptr_t send = (uintptr_t)arguments->send, recv = (uintptr_t)arguments->recv;
+    if (!memo->separate || hki_devices_possible || send + 1 <= 1 || recv + 1 <= 1) /* NULL or HK_IN_PLACE */
+        return false;
+    return send + memo->bytes[0] <= recv || recv + memo->bytes[1] <= send;
+}
+
+static inline bool find_buffers(const hk_comm *comm, const hki_arguments *arguments, void *base[2])
+{
+    const hki_memo *memo = &comm->memo;
+    uint32_t in_place;
+    base[0] = (void *)(uintptr_t)arguments->send;
+    base[1] = arguments->recv;
+    if (plain_buffers(memo, arguments))
+        return true;
+    return hki_arguments_buffers(comm, arguments, memo->reducer.element_bytes, &in_place, base) == HK_OK &&
+           in_place == memo->in_place;
+}
+
+/* --- the whole way: check, choose, plan, bind
+ * -------------------------------------------------------------------------- */
+
+static hk_status take_scratch(hk_comm *comm, const hki_bound *program, void **scratch)
+{
+    *scratch = NULL;
+    if (!program->scratch_bytes)
         return HK_OK;
-    request->scaled = hki_scratch_take(&context->scratch, (size_t)input_bytes);
+    *scratch = hki_scratch_take(&comm->context->scratch, (size_t)program->scratch_bytes);
+    return *scratch ? HK_OK
+                    : hki_error(HK_ERR_NO_MEMORY, "no memory for %llu bytes of scratch",
+                                (unsigned long long)program->scratch_bytes);
+}
+
+/* The scaled copy of the input that a pre-multiplied sum needs. */
+static hk_status scale_input(hk_comm *comm, hk_request *request, uint64_t bytes)
+{
+    request->scaled = hki_scratch_take(&comm->context->scratch, (size_t)bytes);
     if (!request->scaled)
         return hki_error(HK_ERR_NO_MEMORY, "no memory for a scaled copy of the input");
     hki_reducer_scale(&request->reducer, request->scaled, request->task.base[HKI_INPUT],
-                      input_bytes / request->reducer.element_bytes);
+                      bytes / request->reducer.element_bytes);
     request->task.base[HKI_INPUT] = request->scaled;
     return HK_OK;
 }
@@ -65,30 +129,37 @@ static void note_choice(hk_comm *comm, const hki_algorithm *algorithm, uint32_t 
     comm->last_segments = segments;
 }
 
-/* The whole way: check, choose, plan, bind. */
-static hk_status prepare(hk_comm *comm, const hki_arguments *arguments, hk_request *request)
+static hk_status bind_plan(hk_comm *comm, hki_prepared *prepared, hk_request *request, const hki_algorithm **algorithm)
 {
     hki_context *context = comm->context;
+    hki_plan *plan;
+    HK_TRY(hki_select(&prepared->call, prepared->bytes, algorithm, &prepared->call.segments));
+    HK_TRY(hki_plan_find(&context->plans, *algorithm, &prepared->call, &plan));
+    HK_TRY(hki_plan_bind(&context->plans, plan, &prepared->sizes, prepared->even, context->eager, &request->binding));
+    return take_scratch(comm, request->binding->program, &request->scratch);
+}
+
+static hk_status prepare(hk_comm *comm, const hki_arguments *arguments, hk_request *request)
+{
     hki_prepared prepared = {0};
     const hki_algorithm *algorithm;
-    hki_plan *plan;
-    HK_TRY(hki_arguments_check(comm, arguments, &request->reducer, &prepared));
-    if (request->reducer.scales_input && prepared.call.in_place != HKI_SEPARATE)
-        prepared.call.in_place = HKI_SEPARATE; /* the scaled copy is the input */
-    HK_TRY(hki_select(&prepared.call, prepared.bytes, &algorithm, &prepared.call.segments));
-    HK_TRY(hki_plan_find(&context->plans, algorithm, &prepared.call, &plan));
-    HK_TRY(hki_plan_bind(&context->plans, plan, &prepared.sizes, prepared.even, context->eager, &request->binding));
     hki_task *task = &request->task;
+    bool reduces = hki_collective_reduces(arguments->is.collective);
+    HK_TRY(hki_arguments_check(comm, arguments, &request->reducer, &prepared));
+    bool scales = reduces && request->reducer.scales_input;
+    if (scales)
+        prepared.call.in_place = HKI_SEPARATE; /* the scaled copy is the input */
+    HK_TRY(bind_plan(comm, &prepared, request, &algorithm));
+    note_choice(comm, algorithm, prepared.call.segments, prepared.bytes);
     task->base[HKI_INPUT] = prepared.base[0];
     task->base[HKI_OUTPUT] = prepared.base[1];
-    task->divisor = arguments->op == HK_AVG && hki_collective_reduces(arguments->collective) ? comm->size : 1;
+    task->base[HKI_SCRATCH] = request->scratch;
+    task->divisor = reduces && arguments->is.op == HK_AVG ? comm->size : 1;
+    task->frame.communicator = comm->wire;
     task->frame.fingerprint = hki_fingerprint(arguments, comm, algorithm, prepared.call.segments, &request->reducer);
-    note_choice(comm, algorithm, prepared.call.segments, prepared.bytes);
-    uint64_t input = prepared.sizes.count * request->reducer.element_bytes;
-    if (arguments->collective == HKI_COLL_REDUCE_SCATTER || arguments->collective == HKI_COLL_REDUCE_SCATTERV)
-        input = prepared.bytes;
-    HK_TRY(take_memory(request, input));
-    if (prepared.even && !request->reducer.user && !request->reducer.scales_input)
+    if (scales && prepared.input_bytes)
+        return scale_input(comm, request, prepared.input_bytes);
+    if (prepared.even && !request->reducer.user)
         remember(comm, arguments, request, (uint32_t)prepared.call.in_place);
     return HK_OK;
 }
@@ -97,57 +168,39 @@ static hk_status prepare(hk_comm *comm, const hki_arguments *arguments, hk_reque
 static bool repeat(hk_comm *comm, const hki_arguments *arguments, hk_request *request)
 {
     const hki_memo *memo = &comm->memo;
-    uint32_t in_place;
     void *base[2];
-    if (hki_arguments_buffers(comm, arguments, memo->reducer.element_bytes, &in_place, base) != HK_OK ||
-        in_place != memo->in_place)
+    if (!memo->binding || memcmp(&memo->is, &arguments->is, sizeof memo->is) != 0 ||
+        !find_buffers(comm, arguments, base) || take_scratch(comm, memo->binding->program, &request->scratch) != HK_OK)
         return false;
+    hki_task *task = &request->task;
     request->reducer = memo->reducer;
     request->binding = memo->binding;
     request->binding->users++;
-    request->task.base[HKI_INPUT] = base[0];
-    request->task.base[HKI_OUTPUT] = base[1];
-    request->task.divisor = memo->divisor;
-    request->task.frame.fingerprint = memo->fingerprint;
+    task->base[HKI_INPUT] = base[0];
+    task->base[HKI_OUTPUT] = base[1];
+    task->base[HKI_SCRATCH] = request->scratch;
+    task->divisor = memo->divisor;
+    task->frame.communicator = comm->wire;
+    task->frame.fingerprint = memo->fingerprint;
     comm->last_algorithm = memo->algorithm;
-    if (take_memory(request, 0) == HK_OK)
-        return true;
-    hki_binding_release(request->binding);
-    request->binding = NULL;
-    return false;
-}
-
-static void record_call(hk_comm *comm, const hki_arguments *arguments, hk_request *request)
-{
-    hki_call_record *record = &request->record;
-    record->operation = comm->operations;
-    record->count = arguments->count;
-    record->collective = arguments->collective;
-    record->type = arguments->type;
-    record->op = arguments->op;
-    record->root = arguments->root;
-    record->used = true;
+    return true;
 }
 
 /* Starts the operation; an argument error consumes no operation number. On return the task may have ended. */
 static hk_status start(hk_comm *comm, const hki_arguments *arguments, hk_request *request)
 {
     hki_task *task = &request->task;
-    record_call(comm, arguments, request);
-    if (!remembered(comm, arguments) || !repeat(comm, arguments, request)) {
-        hk_status status = prepare(comm, arguments, request);
-        if (status != HK_OK)
-            return status;
-    }
-    request->record.fingerprint = task->frame.fingerprint;
-    comm->recent[comm->operations % HKI_RECENT_CALLS] = request->record;
+    if (!repeat(comm, arguments, request))
+        HK_TRY(prepare(comm, arguments, request));
+    task->frame.operation = (uint32_t)comm->operations;
+    request->operation = comm->operations;
+    record_call(comm, &arguments->is, task->frame.fingerprint);
+    request->record = comm->recent[comm->newest];
     task->engine = &comm->context->engine;
     task->program = request->binding->program;
     task->linear = request->binding->linear;
     task->world = comm->world;
     task->reducer = &request->reducer;
-    task->frame.communicator = comm->wire;
-    task->frame.operation = (uint32_t)comm->operations++;
     uint32_t mode = hki_fp_enter();
     hk_status status = hki_task_start(task);
     hki_fp_leave(mode);
@@ -156,11 +209,70 @@ static hk_status start(hk_comm *comm, const hki_arguments *arguments, hk_request
     return HK_OK;
 }
 
+/* --- the quick way
+ * ----------------------------------------------------------------------------------------------------- */
+
+/* Goes on with a line that was begun without a request. */
+static hk_status promote(hk_comm *comm, const hki_task *begun)
+{
+    hk_request *request = hki_request_new(comm, HKI_REQUEST_COLLECTIVE);
+    if (!request || hki_task_adopt(&request->task, begun) != HK_OK)
+        return hki_comm_fail(comm, HK_ERR_NO_MEMORY, "no memory for a request");
+    request->record = comm->recent[comm->newest];
+    request->operation = comm->operations - 1;
+    request->reducer = comm->memo.reducer;
+    request->task.reducer = &request->reducer;
+    request->binding = comm->memo.binding;
+    request->binding->users++;
+    request->scratch = begun->base[HKI_SCRATCH];
+    hki_request_wait(request);
+    return hki_request_finish(request);
+}
+
+/* The last call again, and small: the line runs without a request until it has to wait longer than a spin. False:
+ * nothing has been done. */
+static inline bool quick(hk_comm *comm, const hki_arguments *arguments, hk_status *status)
+{
+    hki_memo *memo = &comm->memo;
+    hki_task *task = &memo->task;
+    void *scratch, *base[2];
+    if (!memo->quick || memcmp(&memo->is, &arguments->is, sizeof memo->is) != 0 ||
+        !find_buffers(comm, arguments, base) || take_scratch(comm, task->program, &scratch) != HK_OK)
+        return false;
+    task->position = 0;
+    task->frame.operation = (uint32_t)comm->operations;
+    task->base[HKI_INPUT] = base[0];
+    task->base[HKI_OUTPUT] = base[1];
+    task->base[HKI_SCRATCH] = scratch;
+    comm->last_algorithm = memo->algorithm;
+    if (memo->record == comm->newest)
+        comm->recent[memo->record].last = comm->operations++;
+    else
+        record_call(comm, &arguments->is, task->frame.fingerprint);
+    memo->record = comm->newest;
+    uint32_t mode = hki_fp_enter();
+    hki_line line = hki_line_poll(task);
+    hki_fp_leave(mode);
+    if (__builtin_expect(line != HKI_LINE_ENDED || task->engine->attention, 0)) {
+        *status = promote(comm, task);
+        return true;
+    }
+    if (scratch)
+        hki_scratch_give(&comm->context->scratch, scratch);
+    *status = HK_OK;
+    return true;
+}
+
 hk_status hki_collective_run(hk_comm *comm, const hki_arguments *arguments)
 {
+    hk_status status;
     HK_TRY(hki_comm_enter(comm));
+    if (quick(comm, arguments, &status)) {
+        hki_comm_leave(comm);
+        return status;
+    }
     hk_request *request = hki_request_new(comm, HKI_REQUEST_COLLECTIVE);
-    hk_status status = request ? start(comm, arguments, request) : HK_ERR_NO_MEMORY;
+    status = request ? start(comm, arguments, request) : HK_ERR_NO_MEMORY;
     if (status == HK_OK && !request->task.ended)
         hki_request_wait(request);
     if (request) {
@@ -174,7 +286,7 @@ hk_status hki_collective_run(hk_comm *comm, const hki_arguments *arguments)
 hk_status hki_collective_begin(hk_comm *comm, const hki_arguments *arguments, hk_request **request)
 {
     if (!request)
-        return hki_error(HK_ERR_ARGUMENT, "%s: request is NULL", hki_collective_name(arguments->collective));
+        return hki_error(HK_ERR_ARGUMENT, "%s: request is NULL", hki_collective_name(arguments->is.collective));
     HK_TRY(hki_comm_enter(comm));
     hk_request *made = hki_request_new(comm, HKI_REQUEST_COLLECTIVE);
     hk_status status = made ? start(comm, arguments, made) : HK_ERR_NO_MEMORY;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-hk_status hki_comm_enter(hk_comm *comm)
+hk_status hki_comm_enter_slowly(hk_comm *comm)
 {
     if (__builtin_expect(!comm || comm->magic != HKI_COMM_MAGIC, 0))
         return hki_error(HK_ERR_COMM, "not a live communicator");
@@ -356,7 +356,7 @@ static void destroy(hk_comm *comm)
     hki_list_remove(&comm->node);
     hki_matcher_close(&comm->matcher);
     hki_msg_forget(&context->endpoint, comm->wire);
-    hki_binding_release(comm->memo.binding);
+    hki_memo_clear(&comm->memo);
     if (comm->nodes)
         hki_plan_cache_forget(&context->plans, comm->nodes);
     comm->magic = 0;

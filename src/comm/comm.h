@@ -6,43 +6,44 @@
 
 enum { HKI_RECENT_CALLS = 64, HKI_COMM_MAGIC = 0x686b636f, HKI_REQUEST_MAGIC = 0x686b7271, HKI_REASON_BYTES = 512 };
 
+/* What a call has in common on all ranks, in one piece: repeated calls are recognised by it. */
+typedef struct hki_signature {
+    uint64_t count; /* elements: of the vector, or of each rank's block; v: of this rank's own block */
+    hk_type type;
+    hk_op op;
+    int32_t root;
+    uint32_t collective;
+} hki_signature;
+
 /* One collective call, as its entry point was given it. */
 typedef struct hki_arguments {
-    hki_collective collective;
+    hki_signature is;
     const void *send;
     void *recv;
-    uint64_t count; /* elements: of the vector, or of each rank's block; v: of this rank's own block */
     const uint64_t *counts[2], *displacements[2]; /* of the send and the receive side */
-    hk_type type;
-    hk_op op;
-    int root;
 } hki_arguments;
 
-/* What is remembered of a call, to recognise and describe it. */
+/* What is remembered of calls, to recognise and describe them: operations first … last were all this call. */
 typedef struct hki_call_record {
-    uint64_t operation;
-    uint64_t count;
+    hki_signature is;
+    uint64_t first, last;
     uint32_t fingerprint;
-    hki_collective collective;
-    hk_type type;
-    hk_op op;
-    int root;
     bool used;
 } hki_call_record;
 
 /* The last plan: the common repeated call costs one comparison. */
 typedef struct hki_memo {
-    hki_collective collective;
-    hk_type type;
-    hk_op op;
-    int root;
-    uint32_t in_place;
-    uint32_t fingerprint;
-    uint64_t count;
+    hki_signature is;
+    uint32_t in_place, fingerprint, divisor;
+    uint64_t bytes[2];    /* of the send and the receive side */
     hki_binding *binding; /* NULL: empty */
     const hki_algorithm *algorithm;
     hki_reducer reducer;
-    uint32_t divisor;
+    hki_task task; /* ready to run along the line but for base and position, when `quick` */
+    hki_line_step *line;
+    uint32_t record;      /* of its calls, in hk_comm.recent, as long as that is the newest */
+    bool separate;        /* in_place is HKI_SEPARATE */
+    bool quick;
 } hki_memo;
 
 typedef struct hki_group_count {
@@ -70,7 +71,8 @@ struct hk_comm {
     char reason[HKI_REASON_BYTES];
     hki_memo memo;
     hki_matcher matcher;
-    hki_call_record recent[HKI_RECENT_CALLS];
+    hki_call_record recent[HKI_RECENT_CALLS]; /* a ring; `newest` is its last */
+    uint32_t newest;
     hki_group_count *groups; /* how often a list of ranks was made into a communicator, so that ids differ */
     uint32_t group_count;
     uint32_t shrinks;
@@ -88,6 +90,7 @@ struct hk_request {
     hki_task task; /* of collectives; `ended` and `status` serve all kinds */
     hki_transfer *transfer;
     hki_call_record record;
+    uint64_t operation;
     hki_binding *binding;
     hki_reducer reducer;
     void *scratch, *scaled;
@@ -100,7 +103,15 @@ struct hk_request {
 };
 
 /* Entry. Each public function begins with one of these: NULL, freed, forked and poisoned communicators are refused. */
-hk_status hki_comm_enter(hk_comm *comm);
+hk_status hki_comm_enter_slowly(hk_comm *comm);
+static inline hk_status hki_comm_enter(hk_comm *comm)
+{
+    if (__builtin_expect(comm && comm->magic == HKI_COMM_MAGIC && hki_context_here(comm->context) &&
+                             !comm->context->locking && comm->poisoned == HK_OK,
+                         1))
+        return HK_OK;
+    return hki_comm_enter_slowly(comm);
+}
 static inline void hki_comm_leave(hk_comm *comm)
 {
     hki_context_leave(comm->context);
@@ -127,19 +138,25 @@ hk_status hki_comm_new(hki_context *context, uint64_t id, uint32_t rank, uint32_
 hk_status hki_collective_run(hk_comm *comm, const hki_arguments *arguments);
 hk_status hki_collective_begin(hk_comm *comm, const hki_arguments *arguments, hk_request **request);
 
+void hki_memo_clear(hki_memo *memo);
+
 /* Arguments (arguments.c): everything that can be wrong with a call is found here, before anything changes. */
 typedef struct hki_prepared {
     hki_call call;
     hki_sizes sizes;
     void *base[2];
-    uint64_t bytes; /* what the choice of an algorithm may depend on; 0: on nothing but P */
-    bool even;      /* equal counts: the binding can serve the next call */
+    uint64_t bytes;       /* what the choice of an algorithm may depend on; 0: on nothing but P */
+    uint64_t input_bytes; /* of this rank's INPUT */
+    bool even;            /* equal counts: the binding can serve the next call */
 } hki_prepared;
 hk_status hki_arguments_check(const hk_comm *comm, const hki_arguments *arguments, hki_reducer *reducer,
                               hki_prepared *prepared);
 /* The in-place form of a call, and where INPUT and OUTPUT begin; HK_ERR_BUFFER when they overlap otherwise. */
 hk_status hki_arguments_buffers(const hk_comm *comm, const hki_arguments *arguments, uint32_t element_bytes,
                                 uint32_t *in_place, void *base[2]);
+/* Bytes from a side's begin to the end of what is used of it: 0 = send, 1 = receive. */
+hk_status hki_arguments_extent(const hk_comm *comm, const hki_arguments *arguments, int side, uint32_t element_bytes,
+                               uint64_t *bytes);
 uint32_t hki_fingerprint(const hki_arguments *arguments, const hk_comm *comm, const hki_algorithm *algorithm,
                          uint32_t segments, const hki_reducer *reducer);
 /* "allreduce of 4 float32, sum": for messages. */

@@ -36,23 +36,18 @@ typedef struct reach {
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static hki_node registry = {&registry, &registry};
-static uint32_t forks;
+uint32_t hki_forks;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 static void in_child(void)
 {
-    forks++;
+    hki_forks++;
     pthread_mutex_init(&registry_lock, NULL);
 }
 
 static void watch_forks(void)
 {
     pthread_atfork(NULL, NULL, in_child);
-}
-
-bool hki_context_here(const hki_context *context)
-{
-    return context->forks == forks;
 }
 
 /* Frames that others wait for (grants, ends of pulls, credits) leave before the goodbye. */
@@ -338,7 +333,7 @@ static hki_context *new_context(void)
     pthread_mutex_init(&context->lock, NULL);
     context->eager = SIZE_MAX;
     context->timeout = -1;
-    context->forks = forks;
+    context->forks = hki_forks;
     if (getrandom(&context->id, sizeof context->id, 0) != sizeof context->id)
         context->id = hki_now() ^ (uint64_t)getpid() << 40;
     return context;

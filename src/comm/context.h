@@ -53,7 +53,11 @@ void hki_context_close(hki_context *context);
 void hki_memory_close(hki_context *context);
 
 /* True in the process that made the context, false in a child after fork. */
-bool hki_context_here(const hki_context *context);
+extern uint32_t hki_forks; /* how often this process was forked off another */
+static inline bool hki_context_here(const hki_context *context)
+{
+    return context->forks == hki_forks;
+}
 
 static inline void hki_context_enter(hki_context *context)
 {

@@ -10,11 +10,13 @@ typedef int pointer_attribute(void *data, int attribute, unsigned long long poin
 enum { ATTRIBUTE_MEMORY_TYPE = 2, MEMORY_TYPE_DEVICE = 2 };
 
 static pointer_attribute *query;
+bool hki_devices_possible = true; /* until looked for */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void look_for_driver(void)
 {
     *(void **)&query = dlsym(RTLD_DEFAULT, "cuPointerGetAttribute");
+    hki_devices_possible = query != NULL;
 }
 
 bool hki_is_device_memory(const void *memory)

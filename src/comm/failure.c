@@ -120,12 +120,20 @@ static void note(hk_comm *comm, hk_status status, const char *text)
 
 static const hki_call_record *find_call(const hk_comm *comm, uint32_t operation)
 {
-    const hki_call_record *record = &comm->recent[operation % HKI_RECENT_CALLS];
-    return record->used && (uint32_t)record->operation == operation ? record : NULL;
+    for (uint32_t i = 0; i < HKI_RECENT_CALLS; i++) {
+        const hki_call_record *record = &comm->recent[i];
+        if (record->used && (int32_t)(operation - (uint32_t)record->first) >= 0 &&
+            (int32_t)((uint32_t)record->last - operation) >= 0)
+            return record;
+    }
+    return NULL;
 }
 
 static bool in_flight(const hk_comm *comm, uint32_t operation)
 {
+    const hki_task *line = comm->context->engine.unregistered;
+    if (line && line->frame.communicator == comm->wire && line->frame.operation == operation)
+        return true;
     hki_list_each (node, &comm->context->engine.active) {
         const hki_task *task = hki_list_entry(node, hki_task, node);
         if (task->frame.communicator == comm->wire && task->frame.operation == operation)
@@ -295,7 +303,7 @@ static void fail_late(hk_request *request, double seconds)
         hki_describe_call(&request->record, call, sizeof call);
         hki_inquiry_report(request, who, sizeof who);
         hki_comm_fail(comm, HK_ERR_TIMEOUT, "%s (operation %llu) timed out after %g s: %s", call,
-                      (unsigned long long)request->record.operation, seconds, who);
+                      (unsigned long long)request->operation, seconds, who);
         return;
     }
     if (request->peer >= 0)
@@ -318,6 +326,23 @@ static void log_late(hk_request *request, double elapsed)
     hki_inquiry_free(request);
 }
 
+/* What is kept of other messages must not keep away the one that this operation waits for. */
+static void relieve(const hk_request *request)
+{
+    enum { MOST = 64 };
+    const hk_comm *comm = request->comm;
+    uint32_t ranks[MOST], count = 0;
+    if (request->kind == HKI_REQUEST_COLLECTIVE)
+        count = hki_task_awaits(&request->task, ranks, MOST);
+    else if (request->kind == HKI_REQUEST_RECV && request->peer >= 0)
+        ranks[count++] = (uint32_t)request->peer;
+    for (uint32_t i = 0; i < count; i++)
+        hki_channel_relieve(hki_comm_channel(comm, ranks[i]));
+    bool any_source = request->kind == HKI_REQUEST_RECV && request->peer < 0;
+    for (uint32_t rank = 0; any_source && rank < comm->size; rank++)
+        hki_channel_relieve(hki_comm_channel(comm, rank));
+}
+
 /* Looks at one operation in flight: late enough to report, or to fail? */
 static void look_at(hk_request *request, uint64_t now)
 {
@@ -325,6 +350,7 @@ static void look_at(hk_request *request, uint64_t now)
         request->started = now;
         return;
     }
+    relieve(request);
     double elapsed = (double)(now - request->started) / 1e9;
     double limit = request->timeout >= 0 ? request->timeout : request->comm->timeout;
     double report = hki_setting_seconds(HKI_SET_REPORT);

@@ -233,6 +233,10 @@ hk_status hk_probe(int source, int tag, hk_comm *comm, hk_message *message)
         uint64_t now = hki_now();
         begin = begin ? begin : now;
         hki_failure_slow(comm->context, now);
+        for (uint32_t rank = 0; rank < comm->size; rank++) {
+            if (source == HK_ANY_SOURCE || (int)rank == source)
+                hki_channel_relieve(hki_comm_channel(comm, rank));
+        }
         if (comm->timeout > 0 && (double)(now - begin) > comm->timeout * 1e9)
             status = hki_error(HK_ERR_TIMEOUT, "probe: no message from rank %d with tag %d within %g s", source, tag,
                                comm->timeout);

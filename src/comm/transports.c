@@ -9,16 +9,18 @@
 
 extern const hk_transport_ops hk_transport_shm;
 
-static const hk_transport_ops *const all[] = {&hk_transport_shm, NULL};
-enum { COUNT = sizeof all / sizeof *all - 1 };
+enum { MOST = 8 };
 
-static const hk_transport_ops *usable[COUNT + 1];
+static const hk_transport_ops *all[MOST + 1] = {&hk_transport_shm};
+static int count = 1;
+static const hk_transport_ops *usable[MOST + 1];
+static bool chosen;
 static char unknown[64];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static int find(const char *name, size_t length)
 {
-    for (int i = 0; i < COUNT; i++) {
+    for (int i = 0; i < count; i++) {
         if (strlen(all[i]->name) == length && memcmp(all[i]->name, name, length) == 0)
             return i;
     }
@@ -30,8 +32,8 @@ static void choose(void)
 {
     const char *text = hki_setting_text(HKI_SET_TRANSPORT);
     bool forbids = *text == '^' || *text == '\0';
-    bool allowed[COUNT];
-    for (int i = 0; i < COUNT; i++)
+    bool allowed[MOST];
+    for (int i = 0; i < count; i++)
         allowed[i] = forbids;
     while (*text) {
         size_t skip = *text == '^', length = strcspn(text, ",");
@@ -42,16 +44,27 @@ static void choose(void)
             allowed[i] = !skip;
         text += length + (text[length] == ',');
     }
-    int count = 0;
-    for (int i = 0; i < COUNT; i++) {
+    int used = 0;
+    for (int i = 0; i < count; i++) {
         if (allowed[i])
-            usable[count++] = all[i];
+            usable[used++] = all[i];
     }
+    chosen = true;
 }
 
 const hk_transport_ops *const *hki_transports_all(void)
 {
     return all;
+}
+
+bool hki_transports_add(const hk_transport_ops *ops)
+{
+    if (count == MOST || chosen)
+        return false;
+    memmove(all + 1, all, (size_t)count * sizeof *all);
+    all[0] = ops;
+    count++;
+    return true;
 }
 
 const hk_transport_ops *const *hki_transports_usable(void)

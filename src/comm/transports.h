@@ -6,6 +6,8 @@
 
 /* All that are built in, in order of preference, ended by NULL. */
 const hk_transport_ops *const *hki_transports_all(void);
+/* Puts one more before them (a test's). False when there is no room, or the choice has been made already. */
+bool hki_transports_add(const hk_transport_ops *ops);
 /* Those that HOCKET_TRANSPORT allows, ended by NULL. */
 const hk_transport_ops *const *hki_transports_usable(void);
 /* HK_ERR_SETTING when HOCKET_TRANSPORT names one that does not exist, or leaves none. */

@@ -15,11 +15,20 @@
 
 typedef struct hki_engine hki_engine;
 
+/* A step of the straight line, with everything looked up that a repeated call need not look up again. */
+typedef struct hki_line_step {
+    hki_channel *channel;
+    uint64_t destination, source; /* offsets in their buffers */
+    uint32_t bytes, count, ordinal;
+    uint8_t verb, flags, destination_base, source_base;
+} hki_line_step;
+
 typedef struct hki_task {
     hki_node node; /* in engine.active, between start and end */
     hki_engine *engine;
     const hki_bound *program;
-    bool linear; /* runs in program order */
+    const hki_line_step *line; /* linear: the program's steps */
+    bool linear;               /* runs in program order */
     bool ended;
     uint32_t position;  /* linear: next step */
     uint32_t remaining; /* graph: steps not complete */
@@ -46,6 +55,7 @@ typedef struct hki_patience {
 struct hki_engine {
     hki_endpoint *endpoint;
     hki_node active;
+    const hki_task *unregistered; /* a task that runs along its line without being in `active`, or NULL */
     hki_patience patience;
     void *context;
     /* Called now and then while a wait is long (at most every 20 ms), with the time: deadlines, dead peers, reports. */
@@ -70,6 +80,19 @@ bool hki_program_is_linear(const hki_bound *program, bool order_is_valid, size_t
  * capacity are kept from an earlier use or zero. Does what can be done at once; the task may be ended on return.
  * HK_ERR_NO_MEMORY: not started. */
 hk_status hki_task_start(hki_task *task);
+
+/* Writes the line of a linear program into steps[program->step_count]. */
+void hki_line_build(const hki_bound *program, const hki_engine *engine, const uint32_t *world, uint32_t element_bytes,
+                    hki_line_step *steps);
+/* The straight line by itself, without registering the task: where it came to. Fields engine, program, line, position,
+ * frame, base, reducer and divisor are set. */
+typedef enum hki_line { HKI_LINE_ENDED, HKI_LINE_WAITING, HKI_LINE_NO_ROOM, HKI_LINE_LOST } hki_line;
+hki_line hki_line_advance(hki_task *task);
+/* The same, polling for as long as a wait spins and nothing else is under way. */
+hki_line hki_line_poll(hki_task *task);
+/* Goes on, as a task of its own, with what an unregistered one began. HK_ERR_NO_MEMORY: nothing has happened. */
+hk_status hki_task_adopt(hki_task *task, const hki_task *begun);
+
 /* Stops: when this returns the buffers are not touched any more. Nothing if ended. */
 void hki_task_cancel(hki_task *task, hk_status status);
 void hki_task_free_memory(hki_task *task);

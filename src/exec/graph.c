@@ -13,13 +13,7 @@ static hk_status reserve(hki_task *task)
     size_t steps = program->step_count;
     size_t vectors = program->piece_count; /* vectors[i] is pieces[i] at its address, for messages in several pieces */
     size_t bytes = steps * (sizeof *task->transfers + 2 * sizeof *task->waits) + vectors * sizeof *task->vectors;
-    if (bytes > task->capacity) {
-        free(task->memory);
-        task->memory = malloc(bytes);
-        task->capacity = task->memory ? bytes : 0;
-        if (!task->memory)
-            return hki_error(HK_ERR_NO_MEMORY, "no memory to run %zu steps", steps);
-    }
+    HK_TRY(hki_task_reserve(task, bytes));
     task->transfers = task->memory;
     task->vectors = (struct iovec *)(void *)(task->transfers + steps);
     task->waits = (uint32_t *)(void *)(task->vectors + vectors);

@@ -23,6 +23,9 @@ bool hki_linear_run(hki_task *task);
 hk_status hki_graph_start(hki_task *task, uint32_t done);
 bool hki_graph_run(hki_task *task);
 
+/* Makes task->memory at least so large; what it held is lost. */
+hk_status hki_task_reserve(hki_task *task, size_t bytes);
+
 void hki_task_end(hki_task *task, hk_status status);
 
 #endif

@@ -65,8 +65,28 @@ bool hki_program_is_linear(const hki_bound *program, bool order_is_valid, size_t
     return true;
 }
 
+hk_status hki_task_reserve(hki_task *task, size_t bytes)
+{
+    if (bytes <= task->capacity)
+        return HK_OK;
+    free(task->memory);
+    task->memory = malloc(bytes);
+    task->capacity = task->memory ? bytes : 0;
+    return task->memory ? HK_OK : hki_error(HK_ERR_NO_MEMORY, "no memory to run an operation");
+}
+
+static hk_status build_line(hki_task *task)
+{
+    HK_TRY(hki_task_reserve(task, task->program->step_count * sizeof *task->line));
+    task->line = task->memory;
+    hki_line_build(task->program, task->engine, task->world, task->reducer->element_bytes, task->memory);
+    return HK_OK;
+}
+
 hk_status hki_task_start(hki_task *task)
 {
+    if (task->linear)
+        HK_TRY(build_line(task));
     task->ended = false;
     task->status = HK_OK;
     task->position = 0;
@@ -81,6 +101,24 @@ hk_status hki_task_start(hki_task *task)
     if (status != HK_OK)
         hki_list_remove(&task->node);
     return status;
+}
+
+hk_status hki_task_adopt(hki_task *task, const hki_task *begun)
+{
+    task->engine = begun->engine;
+    task->program = begun->program;
+    task->world = begun->world;
+    task->reducer = begun->reducer;
+    task->divisor = begun->divisor;
+    task->frame = begun->frame;
+    memcpy(task->base, begun->base, sizeof task->base);
+    HK_TRY(build_line(task));
+    task->linear = true;
+    task->position = begun->position;
+    task->ended = false;
+    task->status = HK_OK;
+    hki_list_append(&task->engine->active, &task->node);
+    return HK_OK;
 }
 
 void hki_task_end(hki_task *task, hk_status status)

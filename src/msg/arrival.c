@@ -194,7 +194,7 @@ static bool on_point_eager(hki_channel *channel, hk_arrival *arrival)
         transfer->moved = arrival->bytes;
         return resume(channel, arrival);
     }
-    if (hki_endpoint_freed(endpoint, arrival->frame.communicator)) {
+    if (!matcher && hki_endpoint_freed(endpoint, arrival->frame.communicator)) {
         owe_for(channel, &arrival->frame, arrival->bytes);
         return drop(channel, arrival);
     }
@@ -239,7 +239,7 @@ static void on_point_announce(hki_channel *channel, const hk_frame *frame, const
         hki_accept_announcement(channel, transfer, announcement);
         return;
     }
-    if (hki_endpoint_freed(endpoint, frame->communicator)) {
+    if (!matcher && hki_endpoint_freed(endpoint, frame->communicator)) {
         owe_for(channel, frame, 0);
         return;
     }
@@ -384,30 +384,19 @@ static const void *take_kept(hki_channel *channel, const hk_frame *frame, size_t
     return record->data;
 }
 
-const void *hki_msg_take(hki_channel *channel, const hk_frame *frame, size_t bytes, hki_unexpected **kept)
+const void *hki_msg_take_slowly(hki_channel *channel, const hk_frame *frame, size_t bytes, hki_unexpected **kept)
 {
-    *kept = NULL;
     if (!hki_list_empty(&channel->unexpected)) {
         const void *data = take_kept(channel, frame, bytes, kept);
         if (data)
             return data;
     }
-    hk_arrival arrival;
-    if (channel->lost || channel->ops->peek(channel->link, &arrival) != HK_TRANSPORT_OK)
-        return NULL;
-    if (arrival.frame.kind == HKI_FRAME_EAGER && hki_same_key(&arrival.frame, frame) &&
-        arrival.frame.fingerprint == frame->fingerprint && arrival.bytes == bytes && (arrival.data || bytes == 0) &&
-        !channel->reading && !channel->reading_unexpected && !channel->skipping)
-        return arrival.data ? arrival.data : (const void *)"";
     hki_channel_drain(channel);
     return NULL;
 }
 
-void hki_msg_take_end(hki_channel *channel, size_t bytes, hki_unexpected *kept)
+void hki_msg_free_kept(hki_unexpected *kept)
 {
-    if (kept)
-        hki_unexpected_free(kept);
-    else
-        channel->ops->consume(channel->link);
-    hki_channel_owe(channel, bytes + HKI_EAGER_OVERHEAD, 0);
+    hki_unexpected_repay(kept);
+    hki_unexpected_free(kept);
 }

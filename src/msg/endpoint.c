@@ -278,6 +278,48 @@ void hki_channel_owe(hki_channel *channel, uint64_t eager_bytes, uint32_t announ
         channel->eager_owed = channel->announce_owed = 0;
 }
 
+static bool is_eager(const hki_unexpected *record)
+{
+    return record->frame.kind == HKI_FRAME_EAGER || record->frame.kind == HKI_FRAME_POINT_EAGER;
+}
+
+void hki_unexpected_repay(hki_unexpected *record)
+{
+    if (record->repaid || record->channel->self || record->frame.kind == HKI_FRAME_GRANT)
+        return;
+    record->repaid = true;
+    hki_channel_owe(record->channel, is_eager(record) ? record->bytes + HKI_EAGER_OVERHEAD : 0, !is_eager(record));
+}
+
+/* Credit that messages of the channel in a list hold; with `repay` it goes back. */
+static void count_credit(hki_node *list, const hki_channel *channel, bool repay, uint64_t *bytes, uint32_t *announced)
+{
+    hki_list_each (node, list) {
+        hki_unexpected *record = hki_list_entry(node, hki_unexpected, node);
+        if (record->channel != channel || record->repaid || !record->complete || record->frame.kind == HKI_FRAME_GRANT)
+            continue;
+        if (is_eager(record))
+            *bytes += record->bytes + HKI_EAGER_OVERHEAD;
+        else
+            *announced += 1;
+        if (repay)
+            hki_unexpected_repay(record);
+    }
+}
+
+void hki_channel_relieve(hki_channel *channel)
+{
+    for (int repay = 0; repay < 2 && !channel->self && !channel->lost; repay++) {
+        uint64_t bytes = channel->eager_owed;
+        uint32_t announced = channel->announce_owed;
+        count_credit(&channel->unexpected, channel, repay, &bytes, &announced);
+        hki_list_each (node, &channel->endpoint->matchers)
+            count_credit(&hki_list_entry(node, hki_matcher, node)->unexpected, channel, repay, &bytes, &announced);
+        if (bytes < HKI_EAGER_WINDOW / 4 && announced < HKI_ANNOUNCE_WINDOW / 4)
+            return; /* there is enough left for any message */
+    }
+}
+
 void hki_channel_flush(hki_channel *channel)
 {
     if (channel->lost || !flush_controls(channel))
@@ -319,6 +361,7 @@ void hki_channel_fail(hki_channel *channel, hk_status status, const char *reason
     if (channel->lost)
         return;
     channel->lost = true;
+    channel->eager_out = HKI_EAGER_WINDOW;
     channel->reading = NULL;
     channel->reading_unexpected = NULL;
     channel->skipping = false;
@@ -385,13 +428,12 @@ static bool look_at_doorbells(hki_endpoint *endpoint)
 
 static bool advance_pulls(hki_channel *channel)
 {
-    bool any = false;
-    hki_list_each_safe (node, following, &channel->receiving) {
+    hki_list_each (node, &channel->receiving) {
         hki_transfer *transfer = hki_list_entry(node, hki_transfer, node);
-        if (transfer->state == HKI_TRANSFER_PULLING)
-            any |= hki_pull_advance(channel, transfer);
+        if (transfer->state == HKI_TRANSFER_PULLING && hki_pull_advance(channel, transfer))
+            return true; /* its end may have ended others of the list: no further */
     }
-    return any;
+    return false;
 }
 
 bool hki_msg_progress(hki_endpoint *endpoint)

@@ -25,8 +25,8 @@ void hki_channel_work(hki_channel *channel);
 void hki_channel_flush(hki_channel *channel);
 void hki_channel_fail(hki_channel *channel, hk_status status, const char *reason);
 
-/* Returns credit for an eager message or an announcement that was taken. */
-void hki_channel_owe(hki_channel *channel, uint64_t eager_bytes, uint32_t announcements);
+/* Returns the credit that a kept message took, once. */
+void hki_unexpected_repay(hki_unexpected *unexpected);
 
 /* Ends a transfer: lists, token, sink; then calls done. */
 void hki_transfer_end(hki_transfer *transfer, hk_status status);

@@ -22,6 +22,7 @@
 #include "base/list.h"
 #include "dtype/dtype.h"
 
+#include <string.h>
 #include <sys/uio.h>
 
 enum hki_frame_kind {
@@ -151,6 +152,7 @@ typedef struct hki_unexpected {
     hk_frame frame;
     uint64_t bytes;
     bool complete; /* all its bytes are here (announcements: always) */
+    bool repaid;   /* the credit that it took went back already */
     hki_announcement announcement;
     hki_transfer *own; /* a rank's message to itself, not copied */
     hki_sink sink;     /* while it is being read */
@@ -242,6 +244,10 @@ bool hki_channel_drain(hki_channel *channel);
 void hki_msg_check(hki_endpoint *endpoint);
 /* Sends a frame of the control kinds; never fails for want of room. */
 hk_status hki_channel_control(hki_channel *channel, const hk_frame *frame, const void *data, size_t bytes);
+/* This rank waits for a message of the peer, and has waited a while: what it keeps of other messages must not use up
+ * the credit that the awaited one needs, so that credit goes back now. Only then does memory for kept messages grow
+ * beyond the credits. */
+void hki_channel_relieve(hki_channel *channel);
 /* True while frames that this rank owes wait for room. */
 bool hki_msg_busy(const hki_endpoint *endpoint);
 
@@ -252,13 +258,6 @@ void hki_transfer_release(hki_endpoint *endpoint, hki_transfer *transfer);
  * may be called before these return. */
 void hki_msg_send(hki_channel *channel, hki_transfer *transfer);
 void hki_msg_recv(hki_channel *channel, hki_transfer *transfer);
-/* The fast way for small messages: true if the message is sent and its buffer free; else nothing has happened. */
-bool hki_msg_send_now(hki_channel *channel, const hk_frame *frame, const void *data, size_t bytes);
-/* The fast way to receive: the payload of the expected eager message where it lies, if it is at the head of the FIFO or
- * has been kept. Then hki_msg_take_end. NULL if it has not come (or another frame has to be dealt with first; that is
- * done). A length other than `bytes` is a mismatch. */
-const void *hki_msg_take(hki_channel *channel, const hk_frame *frame, size_t bytes, hki_unexpected **kept);
-void hki_msg_take_end(hki_channel *channel, size_t bytes, hki_unexpected *kept);
 /* Detaches a transfer that has not ended: its buffers are not touched any more when this returns. `done` is not
  * called. */
 void hki_msg_cancel(hki_endpoint *endpoint, hki_transfer *transfer);
@@ -273,5 +272,55 @@ const hki_unexpected *hki_point_probe(hki_matcher *matcher, const hki_channel *c
 
 /* Forgets what was kept for a communicator, and drops what still comes for it. */
 void hki_msg_forget(hki_endpoint *endpoint, uint32_t communicator);
+
+/* --- the fast way for small messages --------------------------------------------------------------------------------
+ */
+
+/* Returns credit for an eager message or an announcement that was taken. */
+void hki_channel_owe(hki_channel *channel, uint64_t eager_bytes, uint32_t announcements);
+const void *hki_msg_take_slowly(hki_channel *channel, const hk_frame *frame, size_t bytes, hki_unexpected **kept);
+void hki_msg_free_kept(hki_unexpected *kept);
+
+/* Sends an eager message: true if it is sent and its buffer free; else nothing has happened. A lost channel has no
+ * credit left. */
+static inline bool hki_msg_send_now(hki_channel *channel, const hk_frame *frame, const void *data, size_t bytes)
+{
+    uint64_t out = channel->eager_out + bytes + HKI_EAGER_OVERHEAD;
+    if (out > HKI_EAGER_WINDOW || !hki_list_empty(&channel->work_node) ||
+        channel->ops->send(channel->link, frame, data, bytes) != HK_TRANSPORT_OK)
+        return false;
+    channel->eager_out = out;
+    return true;
+}
+
+/* The payload of the expected eager message where it lies, if it is at the head of the FIFO or has been kept; then
+ * hki_msg_take_end. NULL if it has not come (other frames at the head are dealt with). A length other than `bytes` is a
+ * mismatch. */
+static inline const void *hki_msg_take(hki_channel *channel, const hk_frame *frame, size_t bytes, hki_unexpected **kept)
+{
+    hk_arrival arrival;
+    *kept = NULL;
+    if (hki_list_empty(&channel->unexpected)) {
+        hk_transport_result result = channel->ops->peek(channel->link, &arrival);
+        if (result == HK_TRANSPORT_AGAIN)
+            return NULL;
+        if (result == HK_TRANSPORT_OK && memcmp(&arrival.frame, frame, sizeof *frame) == 0 && arrival.bytes == bytes &&
+            arrival.data)
+            return arrival.data;
+    }
+    return hki_msg_take_slowly(channel, frame, bytes, kept);
+}
+
+static inline void hki_msg_take_end(hki_channel *channel, size_t bytes, hki_unexpected *kept)
+{
+    if (kept) {
+        hki_msg_free_kept(kept);
+        return;
+    }
+    channel->ops->consume(channel->link);
+    channel->eager_owed += bytes + HKI_EAGER_OVERHEAD;
+    if (channel->eager_owed >= HKI_EAGER_WINDOW / 4)
+        hki_channel_owe(channel, 0, 0);
+}
 
 #endif

@@ -30,13 +30,8 @@ void hki_matcher_close(hki_matcher *matcher)
 {
     hki_list_each_safe (node, following, &matcher->unexpected) {
         hki_unexpected *record = hki_list_entry(node, hki_unexpected, node);
-        hki_channel *channel = record->channel;
-        bool eager = record->frame.kind == HKI_FRAME_POINT_EAGER;
-        uint64_t bytes = record->bytes + HKI_EAGER_OVERHEAD;
-        bool own = channel->self;
+        hki_unexpected_repay(record);
         hki_unexpected_free(record);
-        if (!own)
-            hki_channel_owe(channel, eager ? bytes : 0, !eager);
     }
     hki_list_remove(&matcher->node);
 }

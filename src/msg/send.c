@@ -69,26 +69,14 @@ void hki_msg_send(hki_channel *channel, hki_transfer *transfer)
     hki_transfer_start_send(channel, transfer);
 }
 
-bool hki_msg_send_now(hki_channel *channel, const hk_frame *frame, const void *data, size_t bytes)
-{
-    uint64_t cost = bytes + HKI_EAGER_OVERHEAD;
-    if (bytes > channel->eager_limit || channel->eager_out + cost > HKI_EAGER_WINDOW || channel->lost ||
-        !hki_list_empty(&channel->queued) || !hki_list_empty(&channel->controls))
-        return false;
-    if (channel->ops->send(channel->link, frame, data, bytes) != HK_TRANSPORT_OK)
-        return false;
-    channel->eager_out += cost;
-    return true;
-}
-
 void hki_give_unexpected(hki_unexpected *record, hki_transfer *transfer)
 {
     hki_channel *channel = record->channel;
     bool eager = record->frame.kind == HKI_FRAME_EAGER || record->frame.kind == HKI_FRAME_POINT_EAGER;
     if (!eager) {
         hki_announcement announcement = record->announcement;
+        hki_unexpected_repay(record);
         hki_unexpected_free(record);
-        hki_channel_owe(channel, 0, 1);
         hki_accept_announcement(channel, transfer, &announcement);
         return;
     }
@@ -101,7 +89,7 @@ void hki_give_unexpected(hki_unexpected *record, hki_transfer *transfer)
         hki_unexpected_free(record);
         return;
     }
-    hki_channel_owe(channel, record->bytes + HKI_EAGER_OVERHEAD, 0);
+    hki_unexpected_repay(record);
     hki_unexpected_free(record);
     hki_transfer_end(transfer, HK_OK);
 }
@@ -144,11 +132,8 @@ void hki_msg_forget(hki_endpoint *endpoint, uint32_t communicator)
             hki_unexpected *record = hki_list_entry(node, hki_unexpected, node);
             if (record->frame.communicator != communicator)
                 continue;
-            bool eager = record->frame.kind == HKI_FRAME_EAGER || record->frame.kind == HKI_FRAME_POINT_EAGER;
-            bool grant = record->frame.kind == HKI_FRAME_GRANT;
-            uint64_t bytes = record->bytes + HKI_EAGER_OVERHEAD;
+            hki_unexpected_repay(record);
             hki_unexpected_free(record);
-            hki_channel_owe(channel, eager ? bytes : 0, !eager && !grant);
         }
     }
 }
