@@ -1,0 +1,247 @@
+/* hocket verify: proves algorithms for a number of ranks, and can print a rank's schedule. */
+#include "sched/verify.h"
+#include "algo/algo.h"
+#include "sched/dump.h"
+#include "tools/tools.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_RANKS = 8, MOST_RANKS = 1 << 20, ALL_ROOTS = -1, NO_DUMP = -1 };
+
+typedef struct verify_options {
+    const char *collective, *algorithm; /* NULL: all */
+    uint32_t ranks, segments, per_node;
+    int64_t root, dump;
+    bool in_place, packed;
+} verify_options;
+
+static const char usage[] =
+    "usage: hocket verify [COLLECTIVE] [options]\n\n"
+    "Runs the schedules of all ranks symbolically and proves that they do what the collective promises, without\n"
+    "deadlock or race, and counts rounds and bytes.\n\n"
+    "  -n, --ranks N       number of ranks (default 8)\n"
+    "  --algorithm A       one algorithm (default: all of the collective, or of all collectives)\n"
+    "  --root R            root, or \"all\" (default 0)\n"
+    "  --segments S        1, 2, 4 ... 64 (default 1)\n"
+    "  --in-place          the buffers of all ranks are used in place\n"
+    "  --packed            in place, a reduce-scatter's result at the start of its input\n"
+    "  --per-node M        M ranks on a node (default: all ranks on one)\n"
+    "  --dump R            prints rank R's schedule as well\n";
+
+/* Reads a number from low to high; says what is wrong and returns false otherwise. */
+static bool read_number(const char *text, const char *option, int64_t low, int64_t high, int64_t *number)
+{
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (*text && !*end && errno == 0 && value >= low && value <= high) {
+        *number = value;
+        return true;
+    }
+    fprintf(stderr, "hocket verify: --%s takes a number from %lld to %lld, not \"%s\"\n", option, (long long)low,
+            (long long)high, text);
+    return false;
+}
+
+static const struct option long_options[] = {
+    {"ranks", required_argument, NULL, 'n'},    {"algorithm", required_argument, NULL, 'a'},
+    {"root", required_argument, NULL, 'r'},     {"segments", required_argument, NULL, 's'},
+    {"in-place", no_argument, NULL, 'i'},       {"packed", no_argument, NULL, 'p'},
+    {"per-node", required_argument, NULL, 'm'}, {"dump", required_argument, NULL, 'd'},
+    {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
+};
+
+/* Takes one option; false when it is wrong. */
+static bool take_option(verify_options *options, int letter)
+{
+    int64_t number = 0;
+    switch (letter) {
+    case 'n':
+        if (!read_number(optarg, "ranks", 1, MOST_RANKS, &number))
+            return false;
+        options->ranks = (uint32_t)number;
+        return true;
+    case 'a':
+        options->algorithm = optarg;
+        return true;
+    case 'r':
+        options->root = ALL_ROOTS;
+        return strcmp(optarg, "all") == 0 || read_number(optarg, "root", 0, MOST_RANKS, &options->root);
+    case 's':
+        if (!read_number(optarg, "segments", 1, 64, &number))
+            return false;
+        options->segments = (uint32_t)number;
+        return true;
+    case 'i':
+        return options->in_place = true;
+    case 'p':
+        return options->packed = true;
+    case 'm':
+        if (!read_number(optarg, "per-node", 1, MOST_RANKS, &number))
+            return false;
+        options->per_node = (uint32_t)number;
+        return true;
+    case 'd':
+        return read_number(optarg, "dump", 0, MOST_RANKS, &options->dump);
+    default:
+        return false;
+    }
+}
+
+static bool check_options(const verify_options *options)
+{
+    if (options->collective && hki_collective_find(options->collective) < 0)
+        fprintf(stderr, "hocket verify: there is no collective \"%s\"; see hocket info --algorithms\n",
+                options->collective);
+    else if (options->root >= options->ranks)
+        fprintf(stderr, "hocket verify: there is no root %lld among %u ranks\n", (long long)options->root,
+                options->ranks);
+    else if (options->dump >= options->ranks)
+        fprintf(stderr, "hocket verify: there is no rank %lld among %u ranks\n", (long long)options->dump,
+                options->ranks);
+    else if (options->segments & (options->segments - 1))
+        fprintf(stderr, "hocket verify: --segments takes a power of two\n");
+    else
+        return true;
+    return false;
+}
+
+/* One case: all ranks' schedules, and the topology view that they share. */
+typedef struct case_proof {
+    const hki_algorithm *algorithm;
+    const verify_options *options;
+    uint32_t root;
+    const uint32_t *nodes;
+    hki_schedule **schedules;
+} case_proof;
+
+static hki_call call_of(const case_proof *proof, uint32_t rank)
+{
+    const verify_options *options = proof->options;
+    return (hki_call){.collective = proof->algorithm->collective,
+                      .ranks = options->ranks,
+                      .rank = rank,
+                      .root = proof->root,
+                      .segments = options->segments,
+                      .in_place = options->packed     ? HKI_PACKED_AT_START
+                                  : options->in_place ? HKI_ALIGNED
+                                                      : HKI_SEPARATE,
+                      .commutative = !proof->algorithm->keeps_order,
+                      .nodes = proof->nodes};
+}
+
+static void print_report(const case_proof *proof, const hki_verify_report *report)
+{
+    hki_call call = call_of(proof, 0);
+    double rounds = call.ranks > 1 ? proof->algorithm->rounds(&call) : 0;
+    double sent = call.ranks > 1 ? proof->algorithm->sent(&call) : 0;
+    printf("%-15s %-22s %6u %6u %8u", hki_collective_name(call.collective), proof->algorithm->name, call.ranks,
+           proof->root, report->rounds);
+    isnan(rounds) ? printf(" %8s", "-") : printf(" %8g", rounds);
+    printf(" %9.4g", report->sent);
+    isnan(sent) ? printf(" %9s", "-") : printf(" %9.4g", sent);
+    printf(" %10llu  %s\n", (unsigned long long)report->messages,
+           !hki_collective_reduces(call.collective) ? "holds"
+           : report->keeps_order                    ? "holds, in rank order"
+                                                    : "holds");
+}
+
+/* Generates and verifies; 0 = holds or cannot serve the call, 1 = fails. */
+static int prove(const case_proof *proof)
+{
+    uint32_t made = 0;
+    hk_status status = HK_OK;
+    hki_call call = call_of(proof, 0);
+    const char *why = hki_algorithm_refuses(proof->algorithm, &call);
+    if (why) {
+        printf("%-15s %-22s %6u %6u  not served: %s\n", hki_collective_name(call.collective), proof->algorithm->name,
+               call.ranks, proof->root, why);
+        return 0;
+    }
+    for (; made < call.ranks && status == HK_OK; made += status == HK_OK) {
+        call = call_of(proof, made);
+        status = hki_algorithm_schedule(proof->algorithm, &call, &proof->schedules[made]);
+    }
+    hki_verify_report report;
+    if (status == HK_OK)
+        status = hki_verify((const hki_schedule *const *)proof->schedules, made, proof->algorithm->name, &report);
+    if (status == HK_OK)
+        print_report(proof, &report);
+    else
+        printf("%-15s %-22s %6u %6u  FAILS: %s\n", hki_collective_name(call.collective), proof->algorithm->name,
+               call.ranks, proof->root, hk_last_error());
+    if (proof->options->dump >= 0 && proof->options->dump < made)
+        hki_schedule_dump(proof->schedules[proof->options->dump], stdout);
+    for (uint32_t rank = 0; rank < made; rank++)
+        hki_schedule_free(proof->schedules[rank]);
+    return status != HK_OK;
+}
+
+static bool has_root(hki_collective collective)
+{
+    return collective == HKI_COLL_BROADCAST || collective == HKI_COLL_REDUCE || collective == HKI_COLL_GATHER ||
+           collective == HKI_COLL_GATHERV || collective == HKI_COLL_SCATTER || collective == HKI_COLL_SCATTERV;
+}
+
+static int prove_all(const verify_options *options, const uint32_t *nodes, hki_schedule **schedules)
+{
+    size_t count, found = 0;
+    const hki_algorithm *all = hki_algorithms(&count);
+    int result = 0;
+    printf("%-15s %-22s %6s %6s %8s %8s %9s %9s %10s\n", "collective", "algorithm", "ranks", "root", "rounds",
+           "by book", "sent/n", "by book", "messages");
+    for (size_t i = 0; i < count; i++) {
+        if (options->collective && strcmp(hki_collective_name(all[i].collective), options->collective) != 0)
+            continue;
+        if (options->algorithm && strcmp(all[i].name, options->algorithm) != 0)
+            continue;
+        found++;
+        bool every = options->root == ALL_ROOTS && has_root(all[i].collective);
+        uint32_t first = options->root == ALL_ROOTS ? 0 : (uint32_t)options->root;
+        for (uint32_t root = first; root <= (every ? options->ranks - 1 : first); root++)
+            result |= prove(&(case_proof){&all[i], options, root, nodes, schedules});
+    }
+    if (found)
+        return result;
+    fprintf(stderr, "hocket verify: there is no algorithm \"%s\"%s%s; see hocket info --algorithms\n",
+            options->algorithm, options->collective ? " of " : "", options->collective ? options->collective : "");
+    return 2;
+}
+
+int hki_tool_verify(int argc, char **argv)
+{
+    verify_options options = {.ranks = DEFAULT_RANKS, .segments = 1, .dump = NO_DUMP};
+    optind = 0; /* also forgets what the program's own arguments left */
+    for (int letter; (letter = getopt_long(argc, argv, "n:h", long_options, NULL)) != -1;) {
+        if (letter == 'h') {
+            fputs(usage, stdout);
+            return 0;
+        }
+        if (!take_option(&options, letter))
+            return 2;
+    }
+    if (optind + 1 < argc) {
+        fprintf(stderr, "hocket verify: one collective at most, but \"%s\" follows\n", argv[optind + 1]);
+        return 2;
+    }
+    options.collective = optind < argc ? argv[optind] : NULL;
+    if (!check_options(&options))
+        return 2;
+    uint32_t *nodes = malloc(options.ranks * sizeof *nodes);
+    hki_schedule **schedules = malloc(options.ranks * sizeof *schedules);
+    for (uint32_t rank = 0; nodes && rank < options.ranks; rank++)
+        nodes[rank] = options.per_node ? rank / options.per_node : 0;
+    int result = 1;
+    if (nodes && schedules)
+        result = prove_all(&options, nodes, schedules);
+    else
+        fprintf(stderr, "hocket verify: no memory for %u ranks\n", options.ranks);
+    free(nodes);
+    free(schedules);
+    return result;
+}
