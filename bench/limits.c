@@ -113,7 +113,7 @@ static void by_line(side *s)
 }
 
 /* Sends `sent` bytes through the own pipe and takes `taken` from the other's, into out: left + incoming, or as they are
- * when left is NULL. */
+ * when left is out itself. */
 static void exchange(side *s, const float *from, size_t sent, const float *left, float *out, size_t taken)
 {
     pipe_of_slots *to_them = &s->shared->pipe[s->me], *to_me = &s->shared->pipe[s->other];
@@ -131,7 +131,7 @@ static void exchange(side *s, const float *from, size_t sent, const float *left,
         if (in_at < taken && atomic_load_explicit(&to_me->filled.value, memory_order_acquire) > emptied) {
             const float *slot = (const float *)(const void *)to_me->slot[emptied % SLOTS];
             size_t bytes = taken - in_at < SLOT_BYTES ? taken - in_at : SLOT_BYTES;
-            if (left != NULL)
+            if (left != out)
                 reduce(s, out + in_at / sizeof(float), left + in_at / sizeof(float), slot, bytes);
             else
                 memcpy((char *)out + in_at, slot, bytes);
@@ -164,7 +164,7 @@ static void by_slots_halves(side *s)
     size_t mine, theirs, my_count = half(s, s->me, &mine), their_count = half(s, s->other, &theirs);
     size_t my_bytes = my_count * sizeof(float), their_bytes = their_count * sizeof(float);
     exchange(s, s->input + theirs, their_bytes, s->input + mine, s->output + mine, my_bytes);
-    exchange(s, s->output + mine, my_bytes, NULL, s->output + theirs, their_bytes);
+    exchange(s, s->output + mine, my_bytes, s->output + theirs, s->output + theirs, their_bytes);
 }
 
 /* Copies from the peer's input (0) or output (1); notes a refusal. */

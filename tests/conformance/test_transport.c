@@ -255,7 +255,8 @@ static bool armed_body(pair_end *end)
     unsigned char byte = 9;
     if (end->index == 0) {
         CHECK(pair_send(end, &frame, &byte, 1) == HK_TRANSPORT_OK);
-        return pair_meet(end) && pair_meet(end);
+        CHECK(pair_meet(end));
+        return pair_meet(end);
     }
     CHECK(pair_peek(end, &arrival) == HK_TRANSPORT_OK);
     CHECK(pair_meet(end));
@@ -341,7 +342,8 @@ static bool goodbye_body(pair_end *end)
         return pair_meet(end);
     }
     CHECK(see_first(end));
-    CHECK(pair_meet(end) && pair_meet(end));
+    CHECK(pair_meet(end));
+    CHECK(pair_meet(end));
     CHECK(settle_state(end) == HK_LINK_GOODBYE);
     return take_all_that_was_left(end, FRAMES);
 }
@@ -453,7 +455,8 @@ static bool map_body(pair_end *end)
         CHECK(describe(end, other, sizeof other, &remote, &protocols) == HK_TRANSPORT_REFUSED);
         CHECK(pair_meet(end));
         fill(memory, BYTES, 6); /* what the peer has mapped is this memory, and no copy */
-        CHECK(pair_meet(end) && pair_meet(end));
+        CHECK(pair_meet(end));
+        CHECK(pair_meet(end));
         CHECK(!end->ops->free(end->transport, other));
         CHECK(end->ops->free(end->transport, memory));
         return pair_meet(end);
@@ -466,10 +469,12 @@ static bool map_body(pair_end *end)
     CHECK(result == HK_TRANSPORT_OK);
     for (size_t i = 0; i < BYTES - SKIP; i += 997)
         CHECK(((const unsigned char *)memory)[i] == (unsigned char)(5 * 31 + (i + SKIP) * 7));
-    CHECK(pair_meet(end) && pair_meet(end));
+    CHECK(pair_meet(end));
+    CHECK(pair_meet(end));
     CHECK(((const unsigned char *)memory)[100] == (unsigned char)(6 * 31 + (100 + SKIP) * 7));
     CHECK(pair_counter(end, "maps") == 1);
-    CHECK(pair_meet(end) && pair_meet(end));
+    CHECK(pair_meet(end));
+    CHECK(pair_meet(end));
     (void)end->ops->check(end->transport);
     return true;
 }

@@ -27,16 +27,17 @@ typedef struct hki_shm_address {
 
 /* ---- ends of links ---- */
 
-static void end_link(hk_link *link, hk_link_state state, const char *format, va_list arguments)
+/* Returns false when the link had ended before: the first reason stays. */
+static bool end_link(hk_link *link, hk_link_state state, const char *reason)
 {
     hk_transport *transport = link->transport;
     if (link->state > HK_LINK_UP)
-        return;
+        return false;
     if (link->state == HK_LINK_CONNECTING) {
         transport->unsettled -= link->wanted;
         transport->settled += link->peer.context != transport->services->self->context;
     }
-    vsnprintf(link->reason, sizeof link->reason, format, arguments);
+    snprintf(link->reason, sizeof link->reason, "%s", reason);
     link->state = state;
     link->out.limit = link->out.sent; /* send takes the slow path, and sees the state there */
     transport->starved -= link->starved;
@@ -45,25 +46,28 @@ static void end_link(hk_link *link, hk_link_state state, const char *format, va_
     transport->news++;
     transport->changed++;
     transport->services->log(transport->services->core, HK_LOG_DEBUG, "shm: %s", link->reason);
+    return true;
 }
 
 void hki_shm_end(hk_link *link, hk_link_state state, const char *format, ...)
 {
+    char reason[HKI_REASON_BYTES];
     va_list arguments;
-    bool first = link->state <= HK_LINK_UP;
     va_start(arguments, format);
-    end_link(link, state, format, arguments);
+    vsnprintf(reason, sizeof reason, format, arguments);
     va_end(arguments);
-    if (first && link->readable)
+    if (end_link(link, state, reason) && link->readable)
         hki_slots_reclaim_all(link); /* nobody reads them any more */
 }
 
 void hki_shm_distrust(hk_link *link, const char *format, ...)
 {
+    char reason[HKI_REASON_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    end_link(link, HK_LINK_LOST, format, arguments);
+    vsnprintf(reason, sizeof reason, format, arguments);
     va_end(arguments);
+    (void)end_link(link, HK_LINK_LOST, reason);
     link->readable = false;
 }
 
