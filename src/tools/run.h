@@ -156,6 +156,7 @@ typedef struct run_spawner {
     struct rlimit files; /* likewise */
     unsigned *cpus;      /* usable ones */
     int cpu_count;
+    volatile int *failures; /* errno of each rank that could not become the program; shared with the ranks */
 } run_spawner;
 
 typedef struct run_ends {
@@ -164,7 +165,8 @@ typedef struct run_ends {
 
 /* False, errno set, and *what names it: the program is not to be found, descriptors are short. */
 bool run_spawner_open(run_spawner *spawner, const run_options *options, const char **what);
-/* Starts a rank with the given ends of its pipes and socket. -1 and errno when its program cannot be executed. */
+/* Starts a rank with the given ends of its pipes and socket. -1 and errno when there can be no process; when the
+ * program cannot be executed, the rank ends with its entry of failures set. */
 pid_t run_spawn(run_spawner *spawner, int rank, const run_ends *ends);
 void run_spawner_free(run_spawner *spawner);
 /* CPUs (indices into the usable ones) first … first+count-1 for a rank; count = 0: not bound. */

@@ -220,6 +220,13 @@ static void suspect(job *self, int index, int status)
         self->deadline = after(settle_time);
 }
 
+static void cannot_start(job *self, int index, int failure)
+{
+    report(self, "cannot start rank %d (%s): %s", index, self->options->command[0], strerror(failure));
+    fail(self, failure == ENOENT ? RUN_STATUS_NOT_FOUND : RUN_STATUS_CANNOT_EXEC);
+    begin_ending(self);
+}
+
 static void rank_died(job *self, int index, int status)
 {
     job_rank *rank = &self->ranks[index];
@@ -230,7 +237,11 @@ static void rank_died(job *self, int index, int status)
         rank->hang_up = after(lost_grace);
         self->hang_up = rank->hang_up < self->hang_up ? rank->hang_up : self->hang_up;
     }
-    if (status != 0 && self->phase == RUNNING && (!self->failed || self->options->keep_going))
+    if (status == 0 || self->phase != RUNNING || (self->failed && !self->options->keep_going))
+        return;
+    if (self->spawner.failures[index])
+        cannot_start(self, index, self->spawner.failures[index]);
+    else
         suspect(self, index, status);
 }
 
@@ -585,11 +596,8 @@ static bool start_rank(job *self, int index)
 static void start_ranks(job *self)
 {
     for (int i = 0; i < self->options->ranks && self->phase == RUNNING; i++) {
-        if (!start_rank(self, i)) {
-            report(self, "cannot start rank %d (%s): %s", i, self->options->command[0], strerror(errno));
-            fail(self, errno == ENOENT ? RUN_STATUS_NOT_FOUND : RUN_STATUS_CANNOT_EXEC);
-            begin_ending(self);
-        }
+        if (!start_rank(self, i))
+            cannot_start(self, i, errno);
         if (i % SPAWNS_PER_TURN == SPAWNS_PER_TURN - 1)
             turn(self, 0);
     }

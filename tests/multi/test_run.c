@@ -7,6 +7,7 @@
 
 #include <sched.h>
 #include <setjmp.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -215,6 +216,17 @@ static void what_cannot_be_run_is_said(void **state)
     job_free(&ended);
     run(&ended, 126, "run", "-n", "2", "/etc/passwd");
     assert_true(has(&ended, 1, "Permission denied"));
+    job_free(&ended);
+    char script[] = "/tmp/hocket-script-XXXXXX";
+    int file = mkstemp(script);
+    assert_int_equal(write(file, "#!/no/such/interpreter\n", 23), 23);
+    fchmod(file, 0700);
+    close(file);
+    run(&ended, 127, "run", "-n", "2", script);
+    unlink(script);
+    assert_true(has(&ended, 1, "hocket run: cannot start rank "));
+    assert_true(has(&ended, 1, "No such file or directory"));
+    assert_int_equal(lines(ended.text[1].data), 1);
     job_free(&ended);
 }
 
