@@ -229,6 +229,34 @@ static int compare_numbers(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
+static bool waits_for(const hki_schedule *schedule, uint32_t step, uint32_t dep)
+{
+    const hki_step *at = &schedule->steps[step];
+    for (uint32_t i = 0; i < at->dep_count; i++)
+        if (schedule->deps[at->first_dep + i] == dep)
+            return true;
+    return false;
+}
+
+/* Leaves out dependencies that another one waits for anyway: every one costs the executor time in every call. Long
+ * lists, as of a reduction of all ranks' data, are left alone: looking would cost more than it saves. */
+static void prune_implied(hki_schedule *schedule, hki_step *step)
+{
+    enum { MOST_PRUNED = 8 };
+    uint32_t *deps = schedule->deps + step->first_dep, kept = 0;
+    if (step->dep_count > MOST_PRUNED)
+        return;
+    for (uint32_t i = 0; i < step->dep_count; i++) {
+        bool implied = false;
+        for (uint32_t k = i + 1; k < step->dep_count && !implied; k++)
+            implied = schedule->steps[deps[k]].dep_count <= MOST_PRUNED && waits_for(schedule, deps[k], deps[i]);
+        if (!implied)
+            deps[kept++] = deps[i];
+    }
+    schedule->dep_count -= step->dep_count - kept;
+    step->dep_count = kept;
+}
+
 /* Gives the new step its dependencies, each once and in order, and takes them out of the ring of unawaited steps. */
 static bool settle_dependencies(hki_builder *builder, hki_step *step, uint32_t index)
 {
@@ -254,8 +282,10 @@ static bool settle_dependencies(hki_builder *builder, hki_step *step, uint32_t i
     }
     builder->before.count = 0;
     step->dep_count = schedule->dep_count - step->first_dep;
-    if (step->dep_count > 1)
+    if (step->dep_count > 1) {
         qsort(deps + step->first_dep, step->dep_count, sizeof *deps, compare_numbers);
+        prune_implied(schedule, step);
+    }
     return true;
 }
 
