@@ -47,11 +47,41 @@ void hki_reducer_scale(const hki_reducer *reducer, void *out, const void *in, ui
 /* memcpy; with `stream` by non-temporal stores. */
 void hki_copy_bytes(void *out, const void *in, size_t bytes, bool stream);
 
+#if defined(__x86_64__)
+#define HKI_FP_DEFAULT 0x1f80u /* MXCSR: all exceptions masked, to nearest, no flush-to-zero, no denormals-are-zero */
+#define HKI_FP_STICKY 0x003fu  /* its flags that say what happened, and change nothing */
+#endif
+
 /* Floating-point mode: kernels run in round-to-nearest with denormals kept; enter sets it and returns the caller's
  * mode, leave restores it. Cheap when it is the default already. Reducing does not call them: whoever reduces does,
  * once around all that it reduces. */
-uint32_t hki_fp_enter(void);
-void hki_fp_leave(uint32_t mode);
+uint32_t hki_fp_get(void);
+void hki_fp_set(uint32_t mode);
+uint32_t hki_fp_default(uint32_t mode); /* the mode with everything of ours at its default; equal: nothing to set */
+
+static inline uint32_t hki_fp_enter(void)
+{
+#if defined(__x86_64__)
+    uint32_t mode = __builtin_ia32_stmxcsr();
+    if (__builtin_expect((mode & ~HKI_FP_STICKY) == HKI_FP_DEFAULT, 1))
+        return mode;
+#else
+    uint32_t mode = hki_fp_get();
+#endif
+    if (hki_fp_default(mode) != mode)
+        hki_fp_set(hki_fp_default(mode));
+    return mode;
+}
+
+static inline void hki_fp_leave(uint32_t mode)
+{
+#if defined(__x86_64__)
+    if (__builtin_expect((mode & ~HKI_FP_STICKY) == HKI_FP_DEFAULT, 1))
+        return;
+#endif
+    if (hki_fp_default(mode) != mode)
+        hki_fp_set(mode);
+}
 
 /* Which set is in use ("reference", "avx2", "avx512", "neon"), chosen at first use from the CPU and HOCKET_KERNELS. */
 const char *hki_kernels_name(void);

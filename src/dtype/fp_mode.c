@@ -8,21 +8,19 @@
 
 #include <xmmintrin.h>
 
-#define DEFAULT_MODE 0x1f80u /* all exceptions masked, to nearest, no flush-to-zero, no denormals-are-zero */
-#define STICKY_FLAGS 0x003fu /* say what happened, and change nothing */
-
-uint32_t hki_fp_enter(void)
+uint32_t hki_fp_get(void)
 {
-    uint32_t mode = _mm_getcsr();
-    if ((mode & ~STICKY_FLAGS) != DEFAULT_MODE)
-        _mm_setcsr(DEFAULT_MODE);
-    return mode;
+    return _mm_getcsr();
 }
 
-void hki_fp_leave(uint32_t mode)
+void hki_fp_set(uint32_t mode)
 {
-    if ((mode & ~STICKY_FLAGS) != DEFAULT_MODE)
-        _mm_setcsr(mode);
+    _mm_setcsr(mode);
+}
+
+uint32_t hki_fp_default(uint32_t mode)
+{
+    return HKI_FP_DEFAULT | (mode & HKI_FP_STICKY);
 }
 
 #elif defined(__aarch64__)
@@ -30,31 +28,22 @@ void hki_fp_leave(uint32_t mode)
 /* FPCR: rounding (22, 23), flush-to-zero (24), default NaN (25), half-precision flush (19), trap enables (8 … 15). */
 #define MODE_BITS UINT32_C(0x03c8ff00)
 
-static uint32_t fpcr(void)
+uint32_t hki_fp_get(void)
 {
     uint64_t value;
     __asm__ __volatile__("mrs %0, fpcr" : "=r"(value));
     return (uint32_t)value;
 }
 
-static void set_fpcr(uint32_t mode)
+void hki_fp_set(uint32_t mode)
 {
     uint64_t value = mode;
     __asm__ __volatile__("msr fpcr, %0" : : "r"(value) : "memory");
 }
 
-uint32_t hki_fp_enter(void)
+uint32_t hki_fp_default(uint32_t mode)
 {
-    uint32_t mode = fpcr();
-    if (mode & MODE_BITS)
-        set_fpcr(mode & ~MODE_BITS);
-    return mode;
-}
-
-void hki_fp_leave(uint32_t mode)
-{
-    if (mode & MODE_BITS)
-        set_fpcr(mode);
+    return mode & ~MODE_BITS;
 }
 
 #else
@@ -62,18 +51,20 @@ void hki_fp_leave(uint32_t mode)
 #include <fenv.h>
 
 /* Elsewhere the rounding mode is all that C gives access to. */
-uint32_t hki_fp_enter(void)
+uint32_t hki_fp_get(void)
 {
-    int mode = fegetround();
-    if (mode != FE_TONEAREST)
-        fesetround(FE_TONEAREST);
-    return (uint32_t)mode;
+    return (uint32_t)fegetround();
 }
 
-void hki_fp_leave(uint32_t mode)
+void hki_fp_set(uint32_t mode)
 {
-    if ((int)mode != FE_TONEAREST)
-        fesetround((int)mode);
+    fesetround((int)mode);
+}
+
+uint32_t hki_fp_default(uint32_t mode)
+{
+    (void)mode;
+    return FE_TONEAREST;
 }
 
 #endif

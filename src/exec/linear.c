@@ -27,7 +27,8 @@ void hki_line_build(const hki_bound *program, const hki_engine *engine, const ui
 }
 
 /* destination = local op incoming, or its mirror image; then the finish of an average. */
-static inline void line_reduce(const hki_task *task, const hki_line_step *step, const void *incoming)
+static inline __attribute__((always_inline)) void line_reduce(const hki_task *task, const hki_line_step *step,
+                                                              const void *incoming)
 {
     const hki_reducer *reducer = task->reducer;
     char *out = task->base[step->destination_base] + step->destination;
@@ -45,7 +46,7 @@ static inline void line_reduce(const hki_task *task, const hki_line_step *step, 
         hki_reduce_finish(reducer, out, step->count, task->divisor);
 }
 
-static inline bool line_receive(hki_task *task, const hki_line_step *step)
+static inline __attribute__((always_inline)) bool line_receive(hki_task *task, const hki_line_step *step)
 {
     hki_unexpected *kept;
     const void *data = hki_msg_take(step->channel, &task->frame, step->bytes, &kept);
@@ -59,24 +60,34 @@ static inline bool line_receive(hki_task *task, const hki_line_step *step)
     return true;
 }
 
-hki_line hki_line_advance(hki_task *task)
+static inline __attribute__((always_inline)) hki_line advance(hki_task *task)
 {
-    uint32_t count = task->program->step_count;
-    for (; task->position < count; task->position++) {
-        const hki_line_step *step = &task->line[task->position];
+    uint32_t i = task->position, count = task->program->step_count;
+    const hki_line_step *step = task->line + i;
+    hki_line line = HKI_LINE_ENDED;
+    for (; i < count; i++, step++) {
         task->frame.ordinal = step->ordinal;
         if (step->verb == HKI_VERB_SEND) {
             const char *data = task->base[step->source_base] + step->source;
-            if (!hki_msg_send_now(step->channel, &task->frame, data, step->bytes))
-                return HKI_LINE_NO_ROOM;
-        } else if (step->channel) {
-            if (!line_receive(task, step))
-                return step->channel->lost ? HKI_LINE_LOST : HKI_LINE_WAITING;
-        } else {
-            hki_local_step(task, &task->program->steps[task->position]);
+            if (hki_msg_send_now(step->channel, &task->frame, data, step->bytes))
+                continue;
+            line = HKI_LINE_NO_ROOM;
+            break;
+        }
+        if (!step->channel) {
+            hki_local_step(task, &task->program->steps[i]);
+        } else if (!line_receive(task, step)) {
+            line = step->channel->lost ? HKI_LINE_LOST : HKI_LINE_WAITING;
+            break;
         }
     }
-    return HKI_LINE_ENDED;
+    task->position = i;
+    return line;
+}
+
+hki_line hki_line_advance(hki_task *task)
+{
+    return advance(task);
 }
 
 /* Polls on, as long as a wait spins and nothing else is under way. */
@@ -96,7 +107,7 @@ hki_line hki_line_poll(hki_task *task)
 {
     hki_engine *engine = task->engine;
     engine->unregistered = task;
-    hki_line line = hki_line_advance(task);
+    hki_line line = advance(task);
     if (line == HKI_LINE_WAITING)
         line = poll_on(task);
     engine->unregistered = NULL;
