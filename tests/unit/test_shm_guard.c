@@ -126,6 +126,53 @@ static void malformed_lines_end_the_link_with_a_reason(void **state)
     }
 }
 
+static uint64_t next_random(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return *state >> 33 ^ *state;
+}
+
+/* A peer that writes anything at all into what it may write to. Nothing is asserted but that the victim survives it,
+ * and reads inside what it may read: the sanitizers judge. */
+static void noise_in_ring_and_credit_does_no_harm(void **state)
+{
+    (void)state;
+    uint64_t random = 2024;
+    int lost = 0;
+    for (int round = 0; round < 300; round++) {
+        crowd *all = couple();
+        hk_link *liar = all->link[0][1], *victim = all->link[1][0];
+        uint32_t ranks[CROWD];
+        for (int step = 0; step < 40; step++) {
+            uint64_t what = next_random(&random);
+            hki_line *line = hki_outbox_line(&liar->out);
+            hk_arrival arrival = {.data = NULL};
+            for (size_t i = 0; i + 8 <= sizeof line->payload; i += 8) {
+                uint64_t word = next_random(&random) >> (what & 63);
+                memcpy(line->payload + i, &word, sizeof word);
+            }
+            hki_outbox_publish(&liar->out, line, next_random(&random) & ~(uint64_t)HKI_MASK_SEQUENCE);
+            if (what % 13 == 0)
+                atomic_store(&liar->in.credit->lines, (uint32_t)next_random(&random) >> (what & 31));
+            if (what % 17 == 0)
+                atomic_store(&liar->in.credit->slots, (uint32_t)next_random(&random) >> (what & 31));
+            unsigned char sum = 0;
+            while (ops->peek(victim, &arrival) == HK_TRANSPORT_OK) {
+                for (size_t i = 0; i < arrival.bytes; i++)
+                    sum ^= ((const unsigned char *)arrival.data)[i];
+                ops->consume(victim);
+            }
+            (void)ops->send(victim, &(hk_frame){.kind = sum % 16}, line, sizeof *line);
+            (void)ops->poll(all->end[1].transport, ranks, CROWD);
+            if (ops->arm(all->end[1].transport))
+                ops->disarm(all->end[1].transport);
+        }
+        lost += ops->link_state(victim, NULL) == HK_LINK_LOST;
+        part(all);
+    }
+    assert_true(lost > 250); /* most noise is noticed */
+}
+
 static void credit_that_was_never_owed_ends_the_link(void **state)
 {
     (void)state;
@@ -436,6 +483,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(malformed_lines_end_the_link_with_a_reason),
+        cmocka_unit_test(noise_in_ring_and_credit_does_no_harm),
         cmocka_unit_test(credit_that_was_never_owed_ends_the_link),
         cmocka_unit_test(doorbells_of_nobody_are_ignored),
         cmocka_unit_test(memory_outside_of_what_is_shared_is_not_mapped),
