@@ -276,9 +276,242 @@ static void every_algorithm_holds_at_larger_sizes(void **state)
     run_workers(large_trials);
 }
 
+/* ---- what algorithms refuse ---- */
+
+static void what_cannot_serve_says_why(void **state)
+{
+    (void)state;
+    size_t count;
+    const hki_algorithm *all = hki_algorithms(&count);
+    for (size_t i = 0; i < count; i++) {
+        attempt trial = {&all[i], 7, 0, 1, FORM_SEPARATE, 0};
+        hki_call call = call_of(&trial, 0);
+        bool ordered = !hki_collective_reduces(all[i].collective) || all[i].keeps_order;
+        call.commutative = false;
+        if (!*all[i].constraint)
+            assert_int_equal(hki_algorithm_refuses(&all[i], &call) == NULL, ordered);
+        call.commutative = true;
+        assert_int_equal(hki_algorithm_refuses(&all[i], &call) == NULL, !*all[i].constraint);
+        call.segments = 3;
+        assert_non_null(hki_algorithm_refuses(&all[i], &call));
+        call.segments = 1;
+        call.root = 7;
+        assert_non_null(hki_algorithm_refuses(&all[i], &call));
+    }
+    const hki_algorithm *exchange = hki_algorithm_find(HKI_COLL_ALLGATHER, "neighbour_exchange");
+    attempt trial = {exchange, 7, 0, 1, FORM_SEPARATE, 0};
+    hki_call call = call_of(&trial, 0);
+    hki_schedule *schedule = NULL;
+    assert_int_equal(hki_algorithm_schedule(exchange, &call, &schedule), HK_ERR_UNSUPPORTED);
+    assert_non_null(strstr(hk_last_error(), "even number of ranks"));
+    assert_null(schedule);
+}
+
+/* Whatever the number of ranks, the root and the operator, something serves. */
+static void every_call_has_an_algorithm(void **state)
+{
+    (void)state;
+    size_t count;
+    const hki_algorithm *all = hki_algorithms(&count);
+    for (int collective = 0; collective < HKI_COLL_COUNT; collective++)
+        for (uint32_t ranks = 1; ranks < 40; ranks++) {
+            bool served = false;
+            for (size_t i = 0; i < count; i++) {
+                attempt trial = {&all[i], ranks, ranks / 2, 1, FORM_SEPARATE, 0};
+                hki_call call = call_of(&trial, 0);
+                call.commutative = false;
+                served |= all[i].collective == (hki_collective)collective && !hki_algorithm_refuses(&all[i], &call);
+            }
+            assert_true(served);
+        }
+}
+
+static void names_are_found_and_unique(void **state)
+{
+    (void)state;
+    size_t count;
+    const hki_algorithm *all = hki_algorithms(&count);
+    for (size_t i = 0; i < count; i++) {
+        assert_ptr_equal(hki_algorithm_find(all[i].collective, all[i].name), &all[i]);
+        assert_true(*all[i].summary && *all[i].source && *all[i].rounds_text && *all[i].sent_text);
+        assert_true(*all[i].scratch_text && all[i].rounds && all[i].sent);
+    }
+    for (int collective = 0; collective < HKI_COLL_COUNT; collective++)
+        assert_int_equal(hki_collective_find(hki_collective_name((hki_collective)collective)), collective);
+    assert_int_equal(hki_collective_find("alreduce"), -1);
+    assert_null(hki_algorithm_find(HKI_COLL_SCAN, "ring"));
+}
+
+/* ---- what generating costs ---- */
+
+/* The steps of one rank among 65,536, and the bytes of its schedule: a schedule with logarithmically many steps costs a
+ * few KiB, whatever the number of blocks in its ranges. Bruck's all-to-all alone touches single blocks far apart. */
+static void one_rank_of_65536_costs_only_its_steps(void **state)
+{
+    (void)state;
+    static const char *const small[] = {"barrier dissemination",
+                                        "barrier tree",
+                                        "broadcast binomial",
+                                        "broadcast knomial",
+                                        "broadcast pipelined_tree",
+                                        "broadcast double_tree",
+                                        "broadcast circulant",
+                                        "reduce binomial",
+                                        "reduce binomial_ordered",
+                                        "reduce knomial",
+                                        "reduce pipelined_tree",
+                                        "allreduce recursive_doubling",
+                                        "allreduce rabenseifner",
+                                        "allreduce recursive_multiplying",
+                                        "allreduce knomial",
+                                        "allreduce double_tree",
+                                        "allreduce reduce_broadcast",
+                                        "reduce_scatter recursive_halving",
+                                        "reduce_scatter bruck",
+                                        "allgather recursive_doubling",
+                                        "allgather bruck",
+                                        "gather binomial",
+                                        "scatter binomial",
+                                        "scan recursive_doubling",
+                                        "exscan recursive_doubling",
+                                        "reduce_scatterv recursive_halving",
+                                        "reduce_scatterv bruck",
+                                        "allgatherv recursive_doubling",
+                                        "allgatherv bruck",
+                                        "broadcast chain",
+                                        "reduce chain",
+                                        "scan linear",
+                                        "exscan linear"};
+    enum { RANKS = 65536, MIDDLE = 43690, MOST_STEPS = 200, MOST_BYTES = 64 << 10 };
+    size_t count, found = 0;
+    const hki_algorithm *all = hki_algorithms(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (!is_listed(&all[i], small, sizeof small / sizeof *small))
+            continue;
+        found++;
+        for (uint32_t rank = 0; rank < RANKS; rank += MIDDLE) {
+            attempt trial = {&all[i], RANKS, 0, 4, FORM_SEPARATE, 0};
+            hki_call call = call_of(&trial, rank);
+            hki_schedule *schedule;
+            assert_int_equal(hki_algorithm_schedule(&all[i], &call, &schedule), HK_OK);
+            assert_in_range(schedule->step_count, 1, MOST_STEPS);
+            assert_in_range(schedule->bytes, 1, MOST_BYTES);
+            hki_schedule_free(schedule);
+        }
+    }
+    assert_int_equal(found, sizeof small / sizeof *small);
+}
+
+/* ---- rounds when a rank sends one message and receives one at a time ---- */
+
+/* One rank's progress: its next send and receive, and the round in which each of its steps was done. */
+typedef struct one_port {
+    const hki_schedule *schedule;
+    uint32_t next[2]; /* step index of the next SEND and RECV; step_count at the end */
+    uint32_t last[2]; /* round of the last of each */
+    uint32_t *round;  /* by step */
+} one_port;
+
+static void find_next(one_port *port, bool receives)
+{
+    uint32_t *next = &port->next[receives];
+    while (*next < port->schedule->step_count && (port->schedule->steps[*next].verb == HKI_VERB_RECV) != receives)
+        (*next)++;
+}
+
+/* The round before which a step cannot start, or 0 while something that it waits for is not done. */
+static bool after(const one_port *port, uint32_t step, uint32_t *round)
+{
+    const hki_step *what = &port->schedule->steps[step];
+    for (uint32_t i = 0; i < what->dep_count; i++) {
+        uint32_t dep = port->round[port->schedule->deps[what->first_dep + i]];
+        if (dep == 0)
+            return false;
+        if (dep > *round)
+            *round = dep;
+    }
+    return true;
+}
+
+/* Moves the next message of `from` if its receiver's turn has come too. */
+static bool move_next(one_port *ports, uint32_t from)
+{
+    one_port *sender = &ports[from];
+    uint32_t send = sender->next[0];
+    if (send == sender->schedule->step_count)
+        return false;
+    one_port *receiver = &ports[sender->schedule->steps[send].peer];
+    uint32_t recv = receiver->next[1], round = sender->last[0];
+    if (recv == receiver->schedule->step_count || receiver->schedule->steps[recv].peer != from)
+        return false;
+    if (receiver->last[1] > round)
+        round = receiver->last[1];
+    if (!after(sender, send, &round) || !after(receiver, recv, &round))
+        return false;
+    sender->round[send] = sender->last[0] = receiver->round[recv] = receiver->last[1] = round + 1;
+    sender->next[0]++;
+    receiver->next[1]++;
+    find_next(sender, false);
+    find_next(receiver, true);
+    return true;
+}
+
+/* Plays a broadcast; returns the number of rounds. */
+static uint32_t one_port_rounds(const attempt *trial)
+{
+    static one_port ports[64];
+    uint32_t rounds = 0;
+    for (uint32_t rank = 0; rank < trial->ranks; rank++) {
+        hki_call call = call_of(trial, rank);
+        hki_schedule *schedule;
+        assert_int_equal(hki_algorithm_schedule(trial->algorithm, &call, &schedule), HK_OK);
+        ports[rank] = (one_port){.schedule = schedule, .round = calloc(schedule->step_count + 1, sizeof(uint32_t))};
+        assert_non_null(ports[rank].round);
+        find_next(&ports[rank], false);
+        find_next(&ports[rank], true);
+    }
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (uint32_t rank = 0; rank < trial->ranks; rank++)
+            while (move_next(ports, rank))
+                moved = true;
+    }
+    for (uint32_t rank = 0; rank < trial->ranks; rank++) {
+        assert_int_equal(ports[rank].next[0], ports[rank].schedule->step_count);
+        assert_int_equal(ports[rank].next[1], ports[rank].schedule->step_count);
+        rounds = ports[rank].last[1] > rounds ? ports[rank].last[1] : rounds;
+        free(ports[rank].round);
+        hki_schedule_free((hki_schedule *)(uintptr_t)ports[rank].schedule);
+    }
+    return rounds;
+}
+
+/* S-1+⌈log₂P⌉ rounds for S segments is the least possible; a chain takes S-1+P-1. */
+static void circulant_broadcast_takes_the_fewest_rounds(void **state)
+{
+    (void)state;
+    const hki_algorithm *circulant = hki_algorithm_find(HKI_COLL_BROADCAST, "circulant");
+    const hki_algorithm *chain = hki_algorithm_find(HKI_COLL_BROADCAST, "chain");
+    for (uint32_t ranks = 2; ranks <= 64; ranks++)
+        for (uint32_t segments = 1; segments <= 64; segments *= 2) {
+            uint32_t log = 0;
+            while (1u << log < ranks)
+                log++;
+            attempt trial = {circulant, ranks, ranks / 3, segments, FORM_SEPARATE, 0};
+            assert_int_equal(one_port_rounds(&trial), segments - 1 + log);
+            trial.algorithm = chain;
+            assert_int_equal(one_port_rounds(&trial), segments - 1 + ranks - 1);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_found_and_unique),
+        cmocka_unit_test(what_cannot_serve_says_why),
+        cmocka_unit_test(every_call_has_an_algorithm),
+        cmocka_unit_test(one_rank_of_65536_costs_only_its_steps),
+        cmocka_unit_test(circulant_broadcast_takes_the_fewest_rounds),
         cmocka_unit_test(every_algorithm_holds_up_to_64_ranks),
         cmocka_unit_test(every_algorithm_holds_at_larger_sizes),
     };
