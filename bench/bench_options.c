@@ -202,7 +202,7 @@ static bool parse_collectives(int count, char **names, hki_bench_options *option
 /* What only shows in the combination of options. */
 static bool consistent(const hki_bench_options *options)
 {
-    if (options->max != 0 && options->max < options->min)
+    if (options->max < options->min)
         return bad("--max is below --min");
     if (options->ranks > 0 && options->request.root >= options->ranks)
         return bad("--root %d is not one of %d ranks", options->request.root, options->ranks);
@@ -223,6 +223,7 @@ bool hki_bench_options_parse(int argc, char **argv, hki_bench_options *options)
 {
     memset(options, 0, sizeof *options);
     options->min = 8;
+    options->max = UINT64_MAX;
     options->step = 4;
     options->request.type = HK_FLOAT32;
     options->request.op = HK_SUM;

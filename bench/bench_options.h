@@ -8,7 +8,7 @@ typedef struct hki_bench_options {
     bool wanted[HKI_BENCH_COUNT]; /* collectives to measure */
     bool named;                   /* they were named, so that what cannot be measured is an error */
     int ranks;                    /* -n; 0 = not given */
-    uint64_t min, max, step;      /* bytes, bytes, factor; max 0 = not given */
+    uint64_t min, max, step;      /* bytes, bytes, factor; max UINT64_MAX = not given */
     hki_bench_request request;    /* type, operator, root, in-place, uneven */
     hki_bench_effort effort;
     bool mappable; /* --alloc */

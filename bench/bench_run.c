@@ -282,7 +282,7 @@ int hki_bench_run(hk_comm *comm, const hki_bench_options *options)
              .lead = hk_comm_rank(comm) == 0};
     hki_bench_hocket(comm, options->mappable, &r.library);
     r.library.algorithm = hki_bench_algorithm;
-    r.max = options->max != 0 ? options->max : default_max(r.library.ranks);
+    r.max = options->max != UINT64_MAX ? options->max : default_max(r.library.ranks);
     if (!fits(&r))
         return 2;
     if (!open_output(&r))

@@ -75,6 +75,10 @@ for ranks in 1 2 3 4; do
     shaped "$work/r.json" $ranks "$names"
 done
 good "nothing to move" -n 3 --min 0 --max 0 --iters 2 --check
+if [ "$(grep -c yes "$work/out")" -ne "$(echo "$all" | wc -l)" ]; then
+    failures=$((failures + 1))
+    echo "FAILED: --max 0 is not one cell for each collective"
+fi
 good "in place" -n 3 --in-place --uneven --min 1000 --max 100K --step 100 --iters 2 --check --root 1
 good "uneven counts" -n 4 allgatherv alltoallv gatherv scatterv reduce_scatterv --uneven --min 4 --max 40K --step 100 \
     --iters 2 --check
