@@ -459,22 +459,61 @@ static void the_end_of_a_rank_that_was_never_needed_is_no_loss(void **state)
     part(all);
 }
 
-static void freed_memory_is_unmapped_by_its_readers(void **state)
+/* Gives a piece of end 0's to end 1; returns where end 1 sees it. */
+static const unsigned char *share(crowd *all, const void *memory, size_t bytes)
 {
-    (void)state;
-    crowd *all = couple();
     hk_remote remote;
     uint32_t protocols;
     const void *mapped;
-    for (int i = 0; i < 100; i++) {
-        unsigned char *memory = ops->alloc(all->end[0].transport, 10000);
-        memory[9999] = (unsigned char)i;
-        assert_int_equal(ops->describe(all->link[0][1], memory, 10000, &remote, &protocols), HK_TRANSPORT_OK);
-        assert_int_equal(ops->map(all->link[1][0], &remote, 10000, &mapped), HK_TRANSPORT_OK);
-        assert_int_equal(((const unsigned char *)mapped)[9999], i);
+    assert_int_equal(ops->describe(all->link[0][1], memory, bytes, &remote, &protocols), HK_TRANSPORT_OK);
+    assert_int_equal(ops->map(all->link[1][0], &remote, bytes, &mapped), HK_TRANSPORT_OK);
+    return mapped;
+}
+
+static void freed_memory_is_unmapped_by_its_readers(void **state)
+{
+    (void)state;
+    enum { BYTES = 3 << 20 };
+    crowd *all = couple();
+    for (int i = 0; i < 20; i++) {
+        unsigned char *memory = ops->alloc(all->end[0].transport, BYTES);
+        memory[BYTES - 1] = (unsigned char)i;
+        assert_int_equal(share(all, memory, BYTES)[BYTES - 1], i);
+        assert_non_null(all->link[1][0]->mappings);
         assert_true(ops->free(all->end[0].transport, memory));
         (void)ops->check(all->end[1].transport);
         assert_null(all->link[1][0]->mappings);
+    }
+    part(all);
+}
+
+static void small_pieces_share_one_mapping_and_are_zero_when_given(void **state)
+{
+    (void)state;
+    enum { PIECES = 300 };
+    crowd *all = couple();
+    hk_transport *owner = all->end[0].transport;
+    unsigned char *piece[PIECES];
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < PIECES; i++) {
+            size_t bytes = 1 + i * 53;
+            piece[i] = ops->alloc(owner, bytes);
+            assert_true(piece[i] != NULL && (uintptr_t)piece[i] % 4096 == 0);
+            for (size_t k = 0; k < bytes; k++)
+                assert_int_equal(piece[i][k], 0);
+            memset(piece[i], (int)i, bytes);
+        }
+        for (size_t i = 0; i < PIECES; i++) {
+            const unsigned char *seen = share(all, piece[i], 1 + i * 53);
+            assert_true(seen[0] == (unsigned char)i && seen[i * 53] == (unsigned char)i);
+            assert_int_equal(piece[i][i * 53], (unsigned char)i); /* no neighbour has written here */
+        }
+        assert_null(all->link[1][0]->mappings->next);
+        assert_false(ops->free(owner, piece[200] + 4096)); /* inside of a piece */
+        assert_false(ops->free(owner, piece[200] + 1));
+        for (size_t i = 0; i < PIECES; i++)
+            assert_true(ops->free(owner, piece[i * 7 % PIECES]));
+        assert_false(ops->free(owner, piece[0])); /* twice */
     }
     part(all);
 }
@@ -497,6 +536,7 @@ int main(void)
         cmocka_unit_test(a_knock_may_come_before_connect),
         cmocka_unit_test(a_forked_child_leaves_its_parents_links_alone),
         cmocka_unit_test(the_end_of_a_rank_that_was_never_needed_is_no_loss),
+        cmocka_unit_test(small_pieces_share_one_mapping_and_are_zero_when_given),
         cmocka_unit_test(freed_memory_is_unmapped_by_its_readers),
         cmocka_unit_test(a_rank_of_another_host_is_not_reached),
     };

@@ -5,7 +5,7 @@
  *   knock   "I need you": who I am; no secret, since nothing is known yet of who holds the peer's name
  *   hello   answer to a knock or a hello whose sender the kernel vouches for (user, process, socket name): the job's
  *           token, and the descriptor of the own segment
- *   gift    descriptor of an allocation that the peer may map
+ *   gift    descriptor of a region that the peer may map
  *   nudge   wakes a rank that sleeps on its socket
  *
  * A link is up when the peer's segment is mapped and the own hello is with the kernel. Nothing blocks: the kernel
@@ -41,7 +41,7 @@ typedef struct hki_note {
     uint64_t from, to; /* contexts */
     int32_t rank, local_index;
     uint32_t local_ranks, slot_bytes; /* hello: must agree */
-    uint64_t allocation, bytes;       /* gift */
+    uint64_t region, bytes;           /* gift */
     uint8_t token[HKI_TOKEN_BYTES];   /* not in a knock */
 } hki_note;
 
@@ -129,12 +129,12 @@ static bool send_to(hk_link *link, const hki_note *note, int fd)
     return false;
 }
 
-bool hki_connect_give(hk_link *link, const hki_allocation *allocation)
+bool hki_connect_give(hk_link *link, const hki_region *region)
 {
     hki_note note = note_for(link, NOTE_GIFT);
-    note.allocation = allocation->id;
-    note.bytes = allocation->bytes;
-    return send_to(link, &note, allocation->fd);
+    note.region = region->id;
+    note.bytes = region->bytes;
+    return send_to(link, &note, region->fd);
 }
 
 void hki_connect_nudge(hk_link *link)
@@ -398,7 +398,7 @@ static void hear(hk_transport *transport, const hki_note *note, hki_envelope *en
     if (note->type == NOTE_HELLO) {
         hear_hello(link, note, envelope);
     } else if (note->type == NOTE_GIFT && envelope->fd >= 0) {
-        hki_memory_received(link, note->allocation, note->bytes, envelope->fd);
+        hki_memory_received(link, note->region, note->bytes, envelope->fd);
         envelope->fd = -1;
     }
 }

@@ -1,6 +1,6 @@
 /*
- * Pulling: a peer reads this rank's memory itself, either through a mapping of memory that hk_alloc made here, or by
- * process_vm_readv from any memory.
+ * Pulling: a peer reads this rank's memory itself, either through a mapping of memory that hk_alloc made here
+ * (region.c), or by process_vm_readv from any memory.
  */
 #include "shm.h"
 
@@ -14,110 +14,11 @@
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
-#define MADV_POPULATE_WRITE 23
 #endif
 
 enum { LARGEST_GET = 1 << 30 }; /* the kernel moves less than 2 GiB a call */
 
-/* The page that follows an allocation: 1 when the owner has freed it. */
-static _Atomic uint32_t *freed_word(unsigned char *base, size_t bytes)
-{
-    return (_Atomic uint32_t *)(void *)(base + bytes);
-}
-
 /* ---- the owner's side ---- */
-
-/* A word more than needed for each bitmap is harmless; both bitmaps lie behind the struct. */
-static hki_allocation *allocation_new(const hk_transport *transport)
-{
-    size_t words = transport->local_ranks / 64 + 1;
-    hki_allocation *allocation = calloc(1, sizeof *allocation + 2 * words * sizeof(uint64_t));
-    if (allocation == NULL)
-        return NULL;
-    allocation->given = (uint64_t *)(void *)(allocation + 1);
-    allocation->due = allocation->given + words;
-    return allocation;
-}
-
-static void *allocation_fail(hk_transport *transport, hki_allocation *allocation, size_t bytes)
-{
-    const hk_transport_services *services = transport->services;
-    services->error(services->core, HK_ERR_NO_MEMORY, "shared memory of %zu bytes: %s", bytes, strerror(errno));
-    if (allocation != NULL && allocation->fd >= 0)
-        close(allocation->fd);
-    free(allocation);
-    return NULL;
-}
-
-void *hki_shm_alloc(hk_transport *transport, size_t bytes)
-{
-    if (bytes > SIZE_MAX / 4) {
-        errno = ENOMEM;
-        return allocation_fail(transport, NULL, bytes);
-    }
-    size_t whole = bytes == 0 ? HKI_PAGE : (bytes + HKI_PAGE - 1) / HKI_PAGE * HKI_PAGE;
-    hki_allocation *allocation = allocation_new(transport);
-    if (allocation == NULL)
-        return allocation_fail(transport, NULL, bytes);
-    allocation->fd = hki_memfd_create("hocket-memory", whole + HKI_PAGE);
-    if (allocation->fd < 0 || fallocate(allocation->fd, 0, 0, (off_t)(whole + HKI_PAGE)) != 0)
-        return allocation_fail(transport, allocation, bytes);
-    void *base = mmap(NULL, whole + HKI_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, allocation->fd, 0);
-    if (base == MAP_FAILED)
-        return allocation_fail(transport, allocation, bytes);
-    (void)madvise(base, whole + HKI_PAGE, MADV_DONTFORK);
-    (void)madvise(base, whole + HKI_PAGE, MADV_POPULATE_WRITE); /* ahead: a first touch costs up to 16 µs a page */
-    allocation->base = base;
-    allocation->bytes = whole;
-    allocation->id = ++transport->next_allocation;
-    allocation->next = transport->allocations;
-    transport->allocations = allocation;
-    return base;
-}
-
-static void allocation_release(hk_transport *transport, hki_allocation *allocation)
-{
-    for (uint32_t i = 0; i < transport->local_ranks; i++)
-        if ((allocation->due[i / 64] >> i % 64 & 1) != 0)
-            transport->gifts_due--;
-    atomic_store_explicit(freed_word(allocation->base, allocation->bytes), 1, memory_order_release);
-    munmap(allocation->base, allocation->bytes + HKI_PAGE);
-    close(allocation->fd);
-    free(allocation);
-}
-
-bool hki_shm_free(hk_transport *transport, void *memory)
-{
-    for (hki_allocation **at = &transport->allocations; *at != NULL; at = &(*at)->next) {
-        hki_allocation *allocation = *at;
-        if (allocation->base != memory)
-            continue;
-        *at = allocation->next;
-        allocation_release(transport, allocation);
-        return true;
-    }
-    return false;
-}
-
-void hki_memory_release(hk_transport *transport)
-{
-    while (transport->allocations != NULL) {
-        hki_allocation *allocation = transport->allocations;
-        transport->allocations = allocation->next;
-        allocation_release(transport, allocation);
-    }
-}
-
-static hki_allocation *allocation_of(const hk_transport *transport, const void *memory, size_t bytes)
-{
-    uintptr_t address = (uintptr_t)memory;
-    for (hki_allocation *allocation = transport->allocations; allocation != NULL; allocation = allocation->next) {
-        uintptr_t base = (uintptr_t)allocation->base;
-        if (address >= base && address - base <= allocation->bytes && bytes <= allocation->bytes - (address - base))
-            return allocation;
-    }
-    return NULL;
-}
 
 /* The peer may sleep on a futex, which a datagram does not end. */
 static void gift_sent(hk_link *link)
@@ -127,15 +28,15 @@ static void gift_sent(hk_link *link)
         hki_shm_wake(link);
 }
 
-static void give(hk_link *link, hki_allocation *allocation)
+static void give(hk_link *link, hki_region *region)
 {
     uint32_t index = (uint32_t)link->peer.local_index;
     uint64_t bit = UINT64_C(1) << index % 64;
-    uint64_t *given = &allocation->given[index / 64], *due = &allocation->due[index / 64];
+    uint64_t *given = &region->given[index / 64], *due = &region->due[index / 64];
     if ((*given & bit) != 0)
         return;
     *given |= bit;
-    if (hki_connect_give(link, allocation)) {
+    if (hki_connect_give(link, region)) {
         gift_sent(link);
         return;
     }
@@ -145,15 +46,15 @@ static void give(hk_link *link, hki_allocation *allocation)
 
 void hki_memory_progress(hk_transport *transport)
 {
-    for (hki_allocation *allocation = transport->allocations; allocation != NULL; allocation = allocation->next)
+    for (hki_region *region = transport->regions; region != NULL; region = region->next)
         for (uint32_t i = 0; transport->gifts_due > 0 && i < transport->local_ranks; i++) {
             uint64_t bit = UINT64_C(1) << i % 64;
             hk_link *link = transport->link[i];
-            if ((allocation->due[i / 64] & bit) == 0)
+            if ((region->due[i / 64] & bit) == 0)
                 continue;
-            if (link->state == HK_LINK_UP && !hki_connect_give(link, allocation))
+            if (link->state == HK_LINK_UP && !hki_connect_give(link, region))
                 continue;
-            allocation->due[i / 64] &= ~bit;
+            region->due[i / 64] &= ~bit;
             transport->gifts_due--;
             if (link->state == HK_LINK_UP)
                 gift_sent(link);
@@ -173,11 +74,11 @@ hk_transport_result hki_shm_describe(hk_link *link, const void *memory, size_t b
             return HK_TRANSPORT_AGAIN;
     }
     uint32_t offered = 0;
-    hki_allocation *allocation = NULL;
+    hki_region *region = NULL;
     if ((transport->protocols & HK_TRANSPORT_MAP) != 0)
-        allocation = allocation_of(transport, memory, bytes);
-    if (allocation != NULL) {
-        give(link, allocation);
+        region = hki_region_of(transport, memory, bytes);
+    if (region != NULL) {
+        give(link, region);
         offered |= HK_TRANSPORT_MAP;
     }
     if ((transport->protocols & HK_TRANSPORT_GET) != 0 && bytes >= transport->get_bytes &&
@@ -186,8 +87,8 @@ hk_transport_result hki_shm_describe(hk_link *link, const void *memory, size_t b
     if (offered == 0)
         return HK_TRANSPORT_REFUSED;
     *protocols = offered;
-    remote->word[0] = allocation != NULL ? allocation->id : 0;
-    remote->word[1] = allocation != NULL ? (uint64_t)((uintptr_t)memory - (uintptr_t)allocation->base) : 0;
+    remote->word[0] = region != NULL ? region->id : 0;
+    remote->word[1] = region != NULL ? (uint64_t)((uintptr_t)memory - (uintptr_t)region->base) : 0;
     remote->word[2] = (uintptr_t)memory;
     remote->word[3] = bytes;
     return HK_TRANSPORT_OK;
@@ -199,7 +100,7 @@ void hki_memory_received(hk_link *link, uint64_t id, size_t bytes, int fd)
 {
     bool sound =
         id != 0 && bytes > 0 && bytes % HKI_PAGE == 0 && bytes <= SIZE_MAX / 4 && hki_memfd_sound(fd, bytes + HKI_PAGE);
-    hki_mapping *mapping = sound ? calloc(1, sizeof *mapping) : NULL;
+    hki_mapping *mapping = sound ? calloc(1, sizeof *mapping + (bytes / HKI_PAGE / 64 + 1) * sizeof(uint64_t)) : NULL;
     void *base = mapping != NULL ? mmap(NULL, bytes + HKI_PAGE, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
     close(fd);
     if (base == MAP_FAILED) {
@@ -209,7 +110,10 @@ void hki_memory_received(hk_link *link, uint64_t id, size_t bytes, int fd)
         return;
     }
     (void)madvise(base, bytes + HKI_PAGE, MADV_DONTFORK);
-    *mapping = (hki_mapping){.next = link->mappings, .id = id, .base = base, .bytes = bytes};
+    mapping->next = link->mappings;
+    mapping->id = id;
+    mapping->base = base;
+    mapping->bytes = bytes;
     link->mappings = mapping;
 }
 
@@ -224,7 +128,7 @@ void hki_memory_sweep(hk_link *link)
     hki_mapping **at = &link->mappings;
     while (*at != NULL) {
         hki_mapping *mapping = *at;
-        if (atomic_load_explicit(freed_word(mapping->base, mapping->bytes), memory_order_acquire) == 0) {
+        if (atomic_load_explicit(hki_freed_word(mapping->base, mapping->bytes), memory_order_acquire) == 0) {
             at = &mapping->next;
             continue;
         }
@@ -250,14 +154,27 @@ static hki_mapping *mapping_of(const hk_link *link, uint64_t id)
     return NULL;
 }
 
-/* Faults pages in many at a time, before the first read: one by one each costs about 7 µs. */
-static void populate(hki_mapping *mapping, size_t end)
+/* Sets the bits of [first, end); returns whether all were set before. */
+static bool mark(uint64_t *bits, size_t first, size_t end)
 {
-    if (end <= mapping->populated)
-        return;
-    size_t whole = (end + HKI_PAGE - 1) / HKI_PAGE * HKI_PAGE;
-    (void)madvise(mapping->base + mapping->populated, whole - mapping->populated, MADV_POPULATE_READ);
-    mapping->populated = whole;
+    bool all = true;
+    while (first < end) {
+        size_t low = first % 64, count = end - first < 64 - low ? end - first : 64 - low;
+        uint64_t mask = (count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1) << low;
+        all = all && (bits[first / 64] & mask) == mask;
+        bits[first / 64] |= mask;
+        first += count;
+    }
+    return all;
+}
+
+/* Faults pages in many at a time, before they are first read: one by one each costs about 7 µs. Only what the peer has
+ * described: what lies between its pieces may not be allocated. */
+static void populate(hki_mapping *mapping, size_t offset, size_t bytes)
+{
+    size_t first = offset / HKI_PAGE, end = (offset + bytes + HKI_PAGE - 1) / HKI_PAGE;
+    if (!mark(mapping->seen, first, end))
+        (void)madvise(mapping->base + first * HKI_PAGE, (end - first) * HKI_PAGE, MADV_POPULATE_READ);
 }
 
 hk_transport_result hki_shm_map(hk_link *link, const hk_remote *remote, size_t bytes, const void **memory)
@@ -277,7 +194,7 @@ hk_transport_result hki_shm_map(hk_link *link, const hk_remote *remote, size_t b
         hki_shm_distrust(link, "rank %d described memory outside of what it shares", (int)link->peer.rank);
         return HK_TRANSPORT_LOST;
     }
-    populate(mapping, offset + bytes);
+    populate(mapping, offset, bytes);
     *memory = mapping->base + offset;
     link->transport->counts.maps++;
     link->transport->counts.map_bytes += bytes;

@@ -417,7 +417,7 @@ static void release(hk_transport *transport)
         hki_segment_release(&link->segment);
         free(link);
     }
-    hki_memory_release(transport);
+    hki_region_release_all(transport);
     hki_segment_release(&transport->segment);
     if (transport->socket >= 0)
         close(transport->socket);

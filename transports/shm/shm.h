@@ -23,24 +23,28 @@ typedef struct hki_shm_counts {
     uint64_t slots, slot_bytes, maps, map_bytes, gets, get_bytes, hellos, sleeps, wakes;
 } hki_shm_counts;
 
-/* Memory of hk_alloc: a memfd of its own. The page after it is the transport's: `freed` there tells peers to unmap. */
-typedef struct hki_allocation {
-    struct hki_allocation *next;
+/* Memory of hk_alloc: a memfd, cut into pieces. The page after it is the transport's: `freed` there tells peers to
+ * unmap. */
+typedef struct hki_region {
+    struct hki_region *next;
     uint64_t id; /* never used again */
     int fd;
     unsigned char *base;
-    size_t bytes;    /* of the caller's part, whole pages */
+    size_t bytes, pages;
+    size_t *piece; /* by page: pages of the piece that starts there, else 0 */
+    size_t pieces;
+    size_t fresh;    /* pages from here on were never given to anybody, and are zero */
     uint64_t *given; /* bit i: local rank i has the descriptor */
     uint64_t *due;   /* bit i: it is still to be sent */
-} hki_allocation;
+} hki_region;
 
-/* A peer's allocation, mapped here. */
+/* A peer's region, mapped here. */
 typedef struct hki_mapping {
     struct hki_mapping *next;
     uint64_t id;
     unsigned char *base;
     size_t bytes;
-    size_t populated; /* bytes from the start that are faulted in */
+    uint64_t seen[]; /* bit i: page i is faulted in */
 } hki_mapping;
 
 typedef enum hki_get_state { HKI_GET_UNTRIED, HKI_GET_WORKS, HKI_GET_REFUSED } hki_get_state;
@@ -116,9 +120,9 @@ struct hk_transport {
     uint32_t news, changed; /* links that ended: not yet reported by poll; since the last check */
     struct pollfd *watch;   /* pidfds by local index; -1: none */
 
-    hki_allocation *allocations;
-    uint64_t next_allocation;
-    uint32_t gifts_due; /* allocations' descriptors still to be sent */
+    hki_region *regions;
+    uint64_t next_region;
+    uint32_t gifts_due; /* regions' descriptors still to be sent */
     hki_shm_counts counts;
 };
 
@@ -170,8 +174,8 @@ bool hki_connect_progress(hk_transport *transport);
 void hki_connect_check(hk_transport *transport);
 /* True while notes wait for room in a peer's queue, so that a sleep must be short. */
 bool hki_connect_unsent(const hk_transport *transport);
-/* Hands an allocation's descriptor to a peer: true when it is with the kernel. */
-bool hki_connect_give(hk_link *link, const hki_allocation *allocation);
+/* Hands a region's descriptor to a peer: true when it is with the kernel. */
+bool hki_connect_give(hk_link *link, const hki_region *region);
 /* Wakes a rank that sleeps on its socket. */
 void hki_connect_nudge(hk_link *link);
 void hki_connect_nudge_self(hk_transport *transport);
@@ -185,10 +189,22 @@ void hki_shm_disarm(hk_transport *transport);
 int hki_shm_event_fd(hk_transport *transport);
 void hki_shm_sleep(hk_transport *transport, uint32_t microseconds);
 
-/* ---- memory.c ---- */
+/* ---- region.c ---- */
 
 void *hki_shm_alloc(hk_transport *transport, size_t bytes);
 bool hki_shm_free(hk_transport *transport, void *memory);
+/* The region in which all of it lies; NULL: in none. */
+hki_region *hki_region_of(const hk_transport *transport, const void *memory, size_t bytes);
+void hki_region_release_all(hk_transport *transport);
+
+/* In the page that follows a region: 1 when the owner has freed it. */
+static inline _Atomic uint32_t *hki_freed_word(unsigned char *base, size_t bytes)
+{
+    return (_Atomic uint32_t *)(void *)(base + bytes);
+}
+
+/* ---- memory.c ---- */
+
 hk_transport_result hki_shm_describe(hk_link *link, const void *memory, size_t bytes, hk_remote *remote,
                                      uint32_t *protocols);
 hk_transport_result hki_shm_map(hk_link *link, const hk_remote *remote, size_t bytes, const void **memory);
@@ -201,6 +217,5 @@ void hki_memory_received(hk_link *link, uint64_t id, size_t bytes, int fd);
 /* Unmaps what peers have freed. */
 void hki_memory_sweep(hk_link *link);
 void hki_memory_release_link(hk_link *link);
-void hki_memory_release(hk_transport *transport);
 
 #endif
