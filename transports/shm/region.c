@@ -35,15 +35,21 @@ static void region_release(hk_transport *transport, hki_region *region)
     free(region);
 }
 
+/* errno after a failed call; never 0. */
+static int failure(void)
+{
+    return errno != 0 ? errno : EIO;
+}
+
 /* The memory: allocated only as pieces are, but for the page behind it. Returns 0 or an errno. */
 static int region_map(hki_region *region)
 {
     region->fd = hki_memfd_create("hocket-memory", region->bytes + HKI_PAGE);
     if (region->fd < 0 || fallocate(region->fd, 0, (off_t)region->bytes, HKI_PAGE) != 0)
-        return errno;
+        return failure();
     void *base = mmap(NULL, region->bytes + HKI_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, region->fd, 0);
     if (base == MAP_FAILED)
-        return errno;
+        return failure();
     region->base = base;
     (void)madvise(base, region->bytes + HKI_PAGE, MADV_DONTFORK);
     return 0;
