@@ -38,7 +38,8 @@ static void region_release(hk_transport *transport, hki_region *region)
 /* errno after a failed call; never 0. */
 static int failure(void)
 {
-    return errno != 0 ? errno : EIO;
+    int error = errno;
+    return error != 0 ? error : EIO;
 }
 
 /* The memory: allocated only as pieces are, but for the page behind it. Returns 0 or an errno. */
