@@ -1,0 +1,19 @@
+#!/bin/bash
+# `hocket bench limits` measures every way that works here, with right results (a wrong one is null), and says so in JSON.
+set -euo pipefail
+"$HOCKET_PROGRAM" bench limits --json --bytes 8 --bytes 64K --bytes 1M --time 0.01 | python3 -c '
+import json, sys
+limits = json.load(sys.stdin)["limits"]
+assert 1 < limits["handover_ns"] < 1e7, limits
+assert 0.01 < limits["copy_gbs"] < 1e4, limits
+cells = {cell["bytes"]: cell for cell in limits["cells"]}
+assert sorted(cells) == [8, 65536, 1048576], cells
+assert all(cell["slots_us"] > 0 for cell in cells.values()), cells
+assert cells[8]["mapped_us"] is None and cells[8]["get_us"] is None, cells
+assert cells[65536]["mapped_us"] > 0 and cells[1048576]["mapped_us"] > 0, cells
+assert cells[8]["slots_us"] < cells[1048576]["slots_us"], cells
+'
+if "$HOCKET_PROGRAM" bench limits --bytes 2 2>/dev/null; then
+    echo "a size below one element was accepted"
+    exit 1
+fi
