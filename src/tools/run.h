@@ -10,8 +10,10 @@
  * kernel (PR_SET_PDEATHSIG) and the guard ends what they had started. Only killing both at one instant leaves
  * grandchildren.
  *
- * Every rank leads a session of its own, so that signals from the terminal reach the launcher alone, and a signal to
- * its group reaches what it started as well.
+ * Worker and ranks are a session of their own, so that signals from the terminal reach the guard alone. Every rank
+ * leads a process group, so that a signal to it reaches what it started as well. It must not lead a session: Linux
+ * schedules each session as one (autogroups), and within that sched_yield finds nobody to yield to. Four ranks on two
+ * cores, which wait by yielding, then took 107 µs for an 8-byte all-reduce instead of 2.7.
  */
 #ifndef HKI_TOOLS_RUN_H
 #define HKI_TOOLS_RUN_H

@@ -104,6 +104,7 @@ int run_guarded(const run_options *options, run_work *work)
     pid_t worker = fork();
     if (worker == 0) {
         close(control[0]);
+        setsid(); /* for all ranks together: see run.h */
         prctl(PR_SET_CHILD_SUBREAPER, 1);
         _exit(work(options, control[1], &before));
     }

@@ -174,7 +174,7 @@ static int become_rank(const run_spawner *spawner, int rank, const run_ends *end
         cpu_set_t set;
         unsigned char room[CPUS_MAX / 8];
     } mask;
-    setsid();
+    setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != spawner->parent)
         _exit(1); /* the worker died before the kernel knew that this must end with it */

@@ -113,6 +113,15 @@ refused 'name the collectives' --algorithm ring
 refused 'unrecognized' --nonsense
 refused 'pingpong needs two ranks' -n 1 pingpong
 
+# Ranks that share a CPU yield to one another only within one session (fields 5 and 6: process group and session).
+runs=$((runs + 1))
+"$HOCKET_PROGRAM" run -n 3 -- sh -c 'cut -d" " -f5,6 /proc/$$/stat' >"$work/out"
+if [ "$(cut -d' ' -f1 "$work/out" | sort -u | wc -l)" -ne 3 ] || [ "$(cut -d' ' -f2 "$work/out" | sort -u | wc -l)" -ne 1 ]; then
+    failures=$((failures + 1))
+    echo "FAILED: ranks are to be groups of one session"
+    cat "$work/out"
+fi
+
 runs=$((runs + 1))
 if "$HOCKET_PROGRAM" run -n 2 -- "$HOCKET_PROGRAM" bench allreduce -n 3 --max 8 >"$work/out" 2>"$work/err"; then
     failures=$((failures + 1))
