@@ -518,6 +518,55 @@ static void small_pieces_share_one_mapping_and_are_zero_when_given(void **state)
     part(all);
 }
 
+/* ---- threads of one rank ---- */
+
+typedef struct sleeper {
+    hk_transport *transport;
+    pthread_mutex_t lock; /* as the core's: held but while sleeping */
+    bool armed;
+} sleeper;
+
+static void *sleep_once(void *argument)
+{
+    sleeper *s = argument;
+    pthread_mutex_lock(&s->lock);
+    s->armed = ops->arm(s->transport);
+    pthread_mutex_unlock(&s->lock);
+    if (s->armed)
+        ops->sleep(s->transport, 50000);
+    pthread_mutex_lock(&s->lock);
+    if (s->armed)
+        ops->disarm(s->transport);
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* A thread that disarms takes the announcement away; a second one that sleeps must not sleep on unannounced. */
+static void who_disarms_rouses_the_other_threads_of_its_rank(void **state)
+{
+    (void)state;
+    enum { NAPS = 30 };
+    for (int by_futex = 0; by_futex < 2; by_futex++) {
+        crowd *all = by_futex ? couple() : gather(3, "auto", true); /* nobody is connected there */
+        sleeper s = {.transport = all->end[0].transport, .lock = PTHREAD_MUTEX_INITIALIZER};
+        uint64_t start = pair_now(NULL);
+        for (int i = 0; i < NAPS; i++) {
+            pthread_t thread;
+            assert_int_equal(pthread_create(&thread, NULL, sleep_once, &s), 0);
+            while (atomic_load(&s.transport->sleepers) == 0)
+                sched_yield();
+            pthread_mutex_lock(&s.lock);
+            assert_int_equal(atomic_load(&s.transport->by_futex), by_futex);
+            ops->disarm(s.transport);
+            pthread_mutex_unlock(&s.lock);
+            pthread_join(thread, NULL);
+            assert_true(s.armed);
+        }
+        assert_true(pair_now(NULL) - start < UINT64_C(50000000) * NAPS / 2);
+        part(all);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -536,6 +585,7 @@ int main(void)
         cmocka_unit_test(a_knock_may_come_before_connect),
         cmocka_unit_test(a_forked_child_leaves_its_parents_links_alone),
         cmocka_unit_test(the_end_of_a_rank_that_was_never_needed_is_no_loss),
+        cmocka_unit_test(who_disarms_rouses_the_other_threads_of_its_rank),
         cmocka_unit_test(small_pieces_share_one_mapping_and_are_zero_when_given),
         cmocka_unit_test(freed_memory_is_unmapped_by_its_readers),
         cmocka_unit_test(a_rank_of_another_host_is_not_reached),
