@@ -123,21 +123,36 @@ static uint32_t join(hki_intervals *map, uint32_t before, uint32_t after)
     return root;
 }
 
-/* Makes a stretch begin at `first`, by cutting the one that `first` lies in. */
-static bool cut_at(hki_intervals *map, uint32_t first)
+/* The stretch that `first` lies in; *end is where it ends (0: never). */
+static uint32_t locate(const hki_intervals *map, uint32_t first, uint32_t *end)
 {
     uint32_t found = NONE;
+    *end = 0;
     for (uint32_t tree = map->root; tree != NONE;) {
         const hki_stretch *stretch = &map->stretches[tree];
         if (stretch->first <= first)
             found = tree;
+        else
+            *end = stretch->first;
         tree = stretch->first <= first ? stretch->right : stretch->left;
     }
-    if (found != NONE && map->stretches[found].first == first)
+    return found;
+}
+
+/* The stretch that is exactly [first, first + count): the common case of a block that has been touched before. */
+static uint32_t exact(const hki_intervals *map, uint32_t first, uint32_t count)
+{
+    uint32_t end, found = locate(map, first, &end);
+    return found != NONE && map->stretches[found].first == first && end == first + count ? found : NONE;
+}
+
+/* Makes a stretch begin at `first`, by cutting the one that `first` lies in. */
+static bool cut_at(hki_intervals *map, uint32_t first)
+{
+    uint32_t end, found = locate(map, first, &end);
+    if (map->stretches[found].first == first)
         return true;
-    uint32_t writer = found == NONE ? HKI_NO_STEP : map->stretches[found].writer;
-    uint32_t readers = found == NONE ? NONE : map->stretches[found].readers;
-    uint32_t cut = new_stretch(map, first, writer, readers);
+    uint32_t cut = new_stretch(map, first, map->stretches[found].writer, map->stretches[found].readers);
     if (cut == NONE)
         return false;
     uint32_t before, after;
@@ -150,7 +165,9 @@ static bool cut_at(hki_intervals *map, uint32_t first)
 static bool take_out(hki_intervals *map, uint32_t first, uint32_t count, uint32_t *before, uint32_t *middle,
                      uint32_t *after)
 {
-    if (!cut_at(map, 0) || !cut_at(map, first) || !cut_at(map, first + count))
+    if (map->root == NONE)
+        map->root = new_stretch(map, 0, HKI_NO_STEP, NONE);
+    if (map->root == NONE || !cut_at(map, first) || !cut_at(map, first + count))
         return false;
     split(map, map->root, first, before, middle);
     split(map, *middle, first + count, middle, after);
@@ -162,42 +179,52 @@ static void put_back(hki_intervals *map, uint32_t before, uint32_t middle, uint3
     map->root = join(map, join(map, before, middle), after);
 }
 
-/* Visits a tree in order; its depth is logarithmic. */
+static bool read_stretch(hki_intervals *map, hki_stretch *stretch, uint32_t step, hki_numbers *before)
+{
+    if (stretch->writer != HKI_NO_STEP && !hki_numbers_add(before, stretch->writer))
+        return false;
+    if (stretch->readers != NONE && map->readers[stretch->readers].step == step)
+        return true;
+    hki_reader *grown =
+        hki_grow(map->readers, &map->reader_capacity, (uint64_t)map->reader_count + 1, sizeof *map->readers);
+    if (!grown)
+        return false;
+    map->readers = grown;
+    map->readers[map->reader_count] = (hki_reader){step, stretch->readers};
+    stretch->readers = map->reader_count++;
+    return true;
+}
+
+/* Appends what a writer of the stretch waits for. Where somebody has read since the last write, waiting for the readers
+ * is enough: they waited for the writer. */
+static bool overwrite_stretch(const hki_intervals *map, const hki_stretch *stretch, hki_numbers *before)
+{
+    if (stretch->readers == NONE && stretch->writer != HKI_NO_STEP)
+        return hki_numbers_add(before, stretch->writer);
+    for (uint32_t cell = stretch->readers; cell != NONE; cell = map->readers[cell].next)
+        if (!hki_numbers_add(before, map->readers[cell].step))
+            return false;
+    return true;
+}
+
+/* Reads all stretches of a tree in order; its depth is logarithmic. */
 static bool read_tree(hki_intervals *map, uint32_t tree, uint32_t step, hki_numbers *before)
 {
     if (tree == NONE)
         return true;
-    if (!read_tree(map, map->stretches[tree].left, step, before))
-        return false;
     hki_stretch *stretch = &map->stretches[tree];
-    if (stretch->writer != HKI_NO_STEP && !hki_numbers_add(before, stretch->writer))
-        return false;
-    if (stretch->readers == NONE || map->readers[stretch->readers].step != step) {
-        hki_reader *grown =
-            hki_grow(map->readers, &map->reader_capacity, (uint64_t)map->reader_count + 1, sizeof *map->readers);
-        if (!grown)
-            return false;
-        map->readers = grown;
-        map->readers[map->reader_count] = (hki_reader){step, stretch->readers};
-        stretch->readers = map->reader_count++;
-    }
-    return read_tree(map, stretch->right, step, before);
+    return read_tree(map, stretch->left, step, before) && read_stretch(map, stretch, step, before) &&
+           read_tree(map, stretch->right, step, before);
 }
 
-/* Appends what a writer of the tree's stretches waits for, and frees them. Where somebody has read since the last
- * write, waiting for the readers is enough: they waited for the writer. */
+/* Overwrites all stretches of a tree in order, and frees them. */
 static bool overwrite_tree(hki_intervals *map, uint32_t tree, hki_numbers *before)
 {
     if (tree == NONE)
         return true;
     hki_stretch *stretch = &map->stretches[tree];
-    if (!overwrite_tree(map, stretch->left, before))
+    if (!overwrite_tree(map, stretch->left, before) || !overwrite_stretch(map, stretch, before))
         return false;
-    if (stretch->readers == NONE && stretch->writer != HKI_NO_STEP && !hki_numbers_add(before, stretch->writer))
-        return false;
-    for (uint32_t cell = stretch->readers; cell != NONE; cell = map->readers[cell].next)
-        if (!hki_numbers_add(before, map->readers[cell].step))
-            return false;
     uint32_t right = stretch->right;
     stretch->left = map->free_stretch;
     map->free_stretch = tree;
@@ -206,6 +233,9 @@ static bool overwrite_tree(hki_intervals *map, uint32_t tree, hki_numbers *befor
 
 bool hki_intervals_read(hki_intervals *map, uint32_t first, uint32_t count, uint32_t step, hki_numbers *before)
 {
+    uint32_t known = exact(map, first, count);
+    if (known != NONE)
+        return read_stretch(map, &map->stretches[known], step, before);
     uint32_t head, middle, tail;
     if (!take_out(map, first, count, &head, &middle, &tail))
         return false;
@@ -216,6 +246,13 @@ bool hki_intervals_read(hki_intervals *map, uint32_t first, uint32_t count, uint
 
 bool hki_intervals_write(hki_intervals *map, uint32_t first, uint32_t count, uint32_t step, hki_numbers *before)
 {
+    uint32_t known = exact(map, first, count);
+    if (known != NONE) {
+        bool known_done = overwrite_stretch(map, &map->stretches[known], before);
+        map->stretches[known].writer = step;
+        map->stretches[known].readers = NONE;
+        return known_done;
+    }
     uint32_t head, middle, tail;
     if (!take_out(map, first, count, &head, &middle, &tail))
         return false;
