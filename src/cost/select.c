@@ -166,6 +166,18 @@ hk_status hki_select_check(void)
 
 /* ---- the choice ---- */
 
+/* What hki_select_force asks for, per collective. */
+static struct {
+    const hki_algorithm *algorithm; /* NULL: nothing */
+    uint32_t segments;
+} demands[HKI_COLL_COUNT];
+
+void hki_select_force(hki_collective collective, const hki_algorithm *algorithm, uint32_t segments)
+{
+    demands[collective].algorithm = algorithm;
+    demands[collective].segments = algorithm && !algorithm->segmented ? 1 : segments;
+}
+
 static bool serves(const hki_algorithm *algorithm, const hki_call *call)
 {
     return algorithm && !hki_algorithm_refuses(algorithm, call) && !is_forbidden(algorithm);
@@ -208,8 +220,9 @@ hk_status hki_select(const hki_call *given, uint64_t bytes, const hki_algorithm 
 {
     hki_call call = *given;
     call.segments = 1;
-    const hki_algorithm *chosen = NULL;
-    if (*hki_setting_text(HKI_SET_ALGORITHM))
+    const hki_algorithm *chosen = demands[call.collective].algorithm;
+    uint32_t demanded = chosen ? demands[call.collective].segments : 0;
+    if (!chosen && *hki_setting_text(HKI_SET_ALGORITHM))
         HK_TRY(find_forced(call.collective, &chosen));
     if (chosen) {
         const char *why = hki_algorithm_refuses(chosen, &call);
@@ -225,6 +238,6 @@ hk_status hki_select(const hki_call *given, uint64_t bytes, const hki_algorithm 
                          "HOCKET_ALGORITHM forbids every algorithm that could serve this %s of %u ranks",
                          hki_collective_name(call.collective), call.ranks);
     *algorithm = chosen;
-    *segments = hki_select_segments(chosen, &call, bytes);
+    *segments = demanded ? demanded : hki_select_segments(chosen, &call, bytes);
     return HK_OK;
 }

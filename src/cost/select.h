@@ -16,6 +16,11 @@ hk_status hki_select(const hki_call *call, uint64_t bytes, const hki_algorithm *
 /* Whether HOCKET_ALGORITHM is well-formed and names what exists: HK_ERR_SETTING says what does not. */
 hk_status hki_select_check(void);
 
+/* Tests only: from now on this process serves the collective by this algorithm in so many segments (0: as many as fit
+ * the size), whatever HOCKET_ALGORITHM says; NULL: by choice again. A communicator remembers its last call with its
+ * algorithm, so force before making the communicator, alike on all ranks. */
+void hki_select_force(hki_collective collective, const hki_algorithm *algorithm, uint32_t segments);
+
 /* Segments for an algorithm that was named rather than chosen. */
 uint32_t hki_select_segments(const hki_algorithm *algorithm, const hki_call *call, uint64_t bytes);
 
