@@ -1,7 +1,7 @@
 /*
- * Who has not arrived? A late rank asks those whose messages it waits for; a rank that is in the operation itself
- * answers with those that it waits for, and they are asked in turn, so that the answer names the cause and not the
- * neighbour.
+ * Who has not arrived? A late rank asks those that it waits for; a rank that is in the operation itself answers with
+ * those that it waits for in turn, to send or to receive, and they are asked as well, so that the answer names the
+ * cause and not the neighbour.
  */
 #include "comm/comm.h"
 
@@ -52,7 +52,7 @@ static void ask(hk_request *request, uint32_t rank)
 
 hk_status hki_inquiry_begin(hk_request *request, uint64_t now)
 {
-    uint32_t ranks[MOST_ASKED], sender;
+    uint32_t ranks[MOST_ASKED];
     request->inquiry = calloc(1, sizeof *request->inquiry);
     if (!request->inquiry)
         return hki_error(HK_ERR_NO_MEMORY, "no memory to ask who is late");
@@ -62,8 +62,6 @@ hk_status hki_inquiry_begin(hk_request *request, uint64_t now)
     uint32_t count = hki_task_awaits(&request->task, ranks, MOST_ASKED);
     for (uint32_t i = 0; i < count; i++)
         ask(request, ranks[i]);
-    if (hki_task_sends(&request->task, &sender))
-        ask(request, sender);
     return HK_OK;
 }
 

@@ -96,10 +96,9 @@ hk_status hki_task_adopt(hki_task *task, const hki_task *begun);
 /* Stops: when this returns the buffers are not touched any more. Nothing if ended. */
 void hki_task_cancel(hki_task *task, hk_status status);
 void hki_task_free_memory(hki_task *task);
-/* The ranks of the communicator whose messages the task waits for now: up to capacity, returns how many. */
+/* The ranks of the communicator that the task waits for now, to send to it or to take what it sends: up to capacity,
+ * returns how many. */
 uint32_t hki_task_awaits(const hki_task *task, uint32_t *ranks, uint32_t capacity);
-/* Whether a send of the task still waits for its receiver. */
-bool hki_task_sends(const hki_task *task, uint32_t *rank);
 
 /* One turn: every active task, then the messages. True if anything moved. */
 bool hki_engine_progress(hki_engine *engine);

@@ -159,7 +159,7 @@ uint32_t hki_task_awaits(const hki_task *task, uint32_t *ranks, uint32_t capacit
     }
     for (uint32_t i = 0; !task->linear && i < task->program->step_count && count < capacity; i++) {
         const hki_transfer *transfer = task->transfers[i];
-        if (!transfer || transfer->is_send)
+        if (!transfer)
             continue;
         uint32_t peer = task->program->steps[i].peer;
         bool listed = false;
@@ -169,15 +169,4 @@ uint32_t hki_task_awaits(const hki_task *task, uint32_t *ranks, uint32_t capacit
             ranks[count++] = peer;
     }
     return count;
-}
-
-bool hki_task_sends(const hki_task *task, uint32_t *rank)
-{
-    for (uint32_t i = 0; !task->linear && i < task->program->step_count; i++) {
-        if (task->transfers[i] && task->transfers[i]->is_send) {
-            *rank = task->program->steps[i].peer;
-            return true;
-        }
-    }
-    return false;
 }
