@@ -32,8 +32,8 @@ static bool send_eager(hki_channel *channel, hki_transfer *transfer)
         result =
             channel->ops->send(channel->link, &transfer->frame,
                                transfer->piece_count ? transfer->pieces[0].iov_base : NULL, (size_t)transfer->bytes);
-    if (result == HK_TRANSPORT_AGAIN)
-        return false;
+    if (result != HK_TRANSPORT_OK)
+        return false; /* a lost link ends the transfer when it is looked at */
     channel->eager_out += cost;
     hki_transfer_end(transfer, HK_OK);
     return true;

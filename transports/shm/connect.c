@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,11 +102,23 @@ static hki_note note_for(const hk_link *link, enum note_type type)
 
 static bool process_status(pid_t pid, char *state, uint64_t *start_time);
 static bool process_gone(pid_t pid, uint64_t start_time);
+static void listen_all(hk_transport *transport);
+
+/* A peer that is gone may have said hello and all that it had to say just before: what lies on the socket is heard
+ * before its link ends. True if it can be read after all. */
+static bool heard_last_words(hk_link *link)
+{
+    if (!link->readable)
+        listen_all(link->transport);
+    return link->readable;
+}
 
 /* The peer's process has ended without a goodbye that could be read. To a rank that never needed it, that is as good as
  * one: it may well have left in order. */
 static void end_gone(hk_link *link)
 {
+    if (!link->readable && heard_last_words(link))
+        return; /* its ring and its goodbye are looked at by the next check */
     hk_link_state state = link->readable || link->needed ? HK_LINK_LOST : HK_LINK_GOODBYE;
     hki_shm_end(link, state, "process %d (rank %d) is gone", (int)link->peer.pid, (int)link->peer.rank);
 }
@@ -117,7 +130,7 @@ static void send_failed(hk_link *link, int error)
         return;
     if (process_gone(link->peer.pid, link->start_time))
         end_gone(link);
-    else
+    else if (!heard_last_words(link))
         hki_shm_end(link, HK_LINK_GOODBYE, "rank %d has closed its context", (int)link->peer.rank);
 }
 
@@ -403,21 +416,38 @@ static void hear(hk_transport *transport, const hki_note *note, hki_envelope *en
     }
 }
 
-bool hki_connect_progress(hk_transport *transport)
+/* Hears at most so many notes; returns how many were more than nudges. */
+static int listen_some(hk_transport *transport, int most)
 {
     hki_note note;
     hki_envelope envelope;
-    bool heard = false;
-    transport->polls = 0;
-    transport->look = false;
-    for (int i = 0; i < NOTES_AT_ONCE && receive_note(transport, &note, &envelope); i++) {
+    int heard = 0;
+    for (int i = 0; i < most && receive_note(transport, &note, &envelope); i++) {
         if (note.type != NOTE_NUDGE) {
             hear(transport, &note, &envelope);
-            heard = true;
+            heard++;
         }
         if (envelope.fd >= 0)
             close(envelope.fd);
     }
+    return heard;
+}
+
+/* Hears what lies on the socket now; hearing may find another peer gone, which asks for this again. */
+static void listen_all(hk_transport *transport)
+{
+    if (transport->listening)
+        return;
+    transport->listening = true;
+    listen_some(transport, INT_MAX);
+    transport->listening = false;
+}
+
+bool hki_connect_progress(hk_transport *transport)
+{
+    transport->polls = 0;
+    transport->look = false;
+    bool heard = listen_some(transport, NOTES_AT_ONCE) > 0;
     for (uint32_t i = 0; transport->unsettled > 0 && i < transport->local_ranks; i++)
         if (transport->link[i] != NULL)
             advance(transport->link[i]);

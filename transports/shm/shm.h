@@ -114,6 +114,7 @@ struct hk_transport {
     uint32_t polls; /* since the socket was last looked at */
     uint32_t patience;
     bool look;                                          /* look at the socket at the next poll */
+    bool listening;                                     /* the socket is being emptied */
     uint32_t calm;                                      /* sleeps since a link was last made */
     uint32_t checks;                                    /* calls of check */
     _Atomic uint32_t by_futex, longest_sleep, sleepers; /* how to sleep; µs; threads that do */
