@@ -274,6 +274,13 @@ void *ranks_shared(size_t bytes)
     return memory;
 }
 
+void ranks_meet(int *place, int ranks)
+{
+    int ticket = __atomic_fetch_add(place, 1, __ATOMIC_SEQ_CST), all = (ticket / ranks + 1) * ranks;
+    for (double end = ranks_seconds() + 20; __atomic_load_n(place, __ATOMIC_SEQ_CST) < all && ranks_seconds() < end;)
+        ranks_nap(0.0005);
+}
+
 double ranks_seconds(void)
 {
     struct timespec now;

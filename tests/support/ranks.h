@@ -86,6 +86,10 @@ hk_options ranks_join(int rank, int ranks, const hk_store *store);
 /* Zeroed memory shared with children forked later; never freed. */
 void *ranks_shared(size_t bytes);
 
+/* A barrier without the library, over an int of shared memory that starts at 0; gives up after 20 s. Ranks that are to
+ * die after an operation meet here first: its end at one rank does not mean that it has ended at the others. */
+void ranks_meet(int *place, int ranks);
+
 double ranks_seconds(void); /* monotonic */
 void ranks_nap(double seconds);
 long ranks_resident(pid_t pid); /* KiB of private and shared memory that are resident; 0 = this process */
