@@ -10,7 +10,7 @@ static void generate(hki_builder *builder, const hki_call *call)
     hki_region input = hki_whole(builder, HKI_INPUT, 1), output = hki_whole(builder, HKI_OUTPUT, 1);
     for (uint32_t distance = 1; distance < call->ranks; distance++)
         hki_send(builder, &everyone, hki_ahead(call->ranks, call->rank, distance), hki_all(&input));
-    hki_reduce_from_all(builder, &everyone, hki_all(&input), hki_all(&output), true);
+    hki_reduce_from_all(builder, &everyone, hki_all(&input), true, hki_all(&output), true);
 }
 
 const hki_algorithm hki_algorithm_allreduce_flat = {

@@ -3,8 +3,13 @@
 
 #include <stdlib.h>
 
-void hki_reduce_from_all(hki_builder *builder, const hki_group *group, hki_span own, hki_span result, bool finish)
+void hki_reduce_from_all(hki_builder *builder, const hki_group *group, hki_span own, bool own_is_sent, hki_span result,
+                         bool finish)
 {
+    if (group->size == 2 && !own_is_sent) { /* needs no scratch, and streams */
+        hki_recv_reduce(builder, group, 1 - group->rank, result, own, group->rank == 1, finish);
+        return;
+    }
     hki_span *sources = malloc(group->size * sizeof *sources);
     if (!sources) {
         hki_builder_no_memory(builder);
@@ -28,7 +33,7 @@ void hki_direct_reduce_scatter(hki_builder *builder, const hki_group *group, con
         uint32_t to = hki_ahead(group->size, group->rank, distance);
         hki_send(builder, group, to, hki_share(input, to));
     }
-    hki_reduce_from_all(builder, group, hki_share(input, group->rank), result, finish);
+    hki_reduce_from_all(builder, group, hki_share(input, group->rank), false, result, finish);
 }
 
 void hki_direct_allgather(hki_builder *builder, const hki_group *group, hki_span own, const hki_region *output)

@@ -93,9 +93,11 @@ void hki_direct_reduce_scatter(hki_builder *builder, const hki_group *group, con
                                bool finish);
 /* Everyone sends its own share to everyone. */
 void hki_direct_allgather(hki_builder *builder, const hki_group *group, hki_span own, const hki_region *output);
-/* Reduces sources[0 … count-1] of which this member's is `own`, others in slots: the last step of a direct or flat
- * reduction. Receives share from every other member first. */
-void hki_reduce_from_all(hki_builder *builder, const hki_group *group, hki_span own, hki_span result, bool finish);
+/* The last step of a direct or flat reduction: receives one operand from every other member and reduces all with `own`
+ * in rank order and one pass. own_is_sent: own is also on its way to a peer, so where it is the result's place too it
+ * must stay until then. */
+void hki_reduce_from_all(hki_builder *builder, const hki_group *group, hki_span own, bool own_is_sent, hki_span result,
+                         bool finish);
 
 /* ---- trees (tree.c) ---- */
 

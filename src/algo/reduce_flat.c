@@ -13,7 +13,7 @@ static void generate(hki_builder *builder, const hki_call *call)
         return;
     }
     hki_region output = hki_whole(builder, HKI_OUTPUT, 1);
-    hki_reduce_from_all(builder, &everyone, hki_all(&input), hki_all(&output), true);
+    hki_reduce_from_all(builder, &everyone, hki_all(&input), false, hki_all(&output), true);
 }
 
 const hki_algorithm hki_algorithm_reduce_flat = {

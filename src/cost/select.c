@@ -17,66 +17,81 @@ typedef struct rule {
     const char *name;
 } rule;
 
-/* For shared memory on one host. All-reduce follows measurements on two cores (2 to 8 ranks, float32 sum, inputs
- * rewritten before each call): with more ranks than cores rounds decide, so one-round algorithms win while P is small.
- * Rows for more than 8 ranks, and the other collectives by analogy, are estimates until the cost model replaces them.
- */
+#define REDUCE_SCATTER_RULES(COLLECTIVE)                                                                               \
+    {COLLECTIVE, 2, ANY, "direct"}, {COLLECTIVE, 16, KIB(1024), "direct"}, {COLLECTIVE, 16, ANY, "pairwise"},          \
+        {COLLECTIVE, ANY, KIB(256), "bruck"}, {COLLECTIVE, ANY, ANY, "ring"},                                          \
+    {                                                                                                                  \
+        COLLECTIVE, ANY, ANY, "direct"                                                                                 \
+    }
+#define ALLGATHER_RULES(COLLECTIVE)                                                                                    \
+    {COLLECTIVE, 16, ANY, "direct"}, {COLLECTIVE, ANY, KIB(256), "bruck"},                                             \
+    {                                                                                                                  \
+        COLLECTIVE, ANY, ANY, "ring"                                                                                   \
+    }
+#define ONE_TO_ALL_RULES(COLLECTIVE)                                                                                   \
+    {COLLECTIVE, 16, ANY, "linear"}, {COLLECTIVE, ANY, KIB(64), "binomial"},                                           \
+    {                                                                                                                  \
+        COLLECTIVE, ANY, ANY, "linear"                                                                                 \
+    }
+#define SCAN_RULES(COLLECTIVE)                                                                                         \
+    {COLLECTIVE, 4, ANY, "recursive_doubling"}, {COLLECTIVE, ANY, KIB(128), "recursive_doubling"},                     \
+    {                                                                                                                  \
+        COLLECTIVE, ANY, ANY, "linear"                                                                                 \
+    }
+
+/* For shared memory on one host. Rows for up to 8 ranks follow measurements on two cores that all ranks share (medians,
+ * float32 sum, malloc'ed buffers rewritten before each call): there messages and rounds decide while vectors are short,
+ * and how often each byte is moved when they are long. Rows for more ranks are estimates, until the cost model replaces
+ * them all. */
 static const rule rules[] = {
     {HKI_COLL_BARRIER, ANY, ANY, "dissemination"},
 
-    {HKI_COLL_BROADCAST, 4, ANY, "flat"},
-    {HKI_COLL_BROADCAST, 8, KIB(64), "flat"},
+    {HKI_COLL_BROADCAST, 2, ANY, "flat"},
+    {HKI_COLL_BROADCAST, 8, KIB(256), "flat"},
     {HKI_COLL_BROADCAST, ANY, KIB(64), "binomial"},
-    {HKI_COLL_BROADCAST, 16, ANY, "chain"},
-    {HKI_COLL_BROADCAST, ANY, ANY, "double_tree"},
+    {HKI_COLL_BROADCAST, ANY, ANY, "circulant"},
 
-    {HKI_COLL_REDUCE, 16, KIB(4), "flat"},
+    {HKI_COLL_REDUCE, 16, KIB(32), "flat"},
+    {HKI_COLL_REDUCE, 16, ANY, "binomial"},
     {HKI_COLL_REDUCE, ANY, KIB(64), "binomial"},
     {HKI_COLL_REDUCE, ANY, ANY, "reduce_scatter_gather"},
+    {HKI_COLL_REDUCE, 16, ANY, "binomial_ordered"},
     {HKI_COLL_REDUCE, ANY, KIB(64), "binomial_ordered"},
     {HKI_COLL_REDUCE, ANY, ANY, "pipelined_tree"},
 
     {HKI_COLL_ALLREDUCE, 2, KIB(256), "recursive_doubling"},
     {HKI_COLL_ALLREDUCE, 2, ANY, "direct"},
-    {HKI_COLL_ALLREDUCE, 16, KIB(1), "flat"},
-    {HKI_COLL_ALLREDUCE, ANY, KIB(64) - 1, "recursive_doubling"},
-    {HKI_COLL_ALLREDUCE, 16, ANY, "direct"},
-    {HKI_COLL_ALLREDUCE, ANY, KIB(512), "rabenseifner"},
+    {HKI_COLL_ALLREDUCE, 7, KIB(1), "flat"},
+    {HKI_COLL_ALLREDUCE, ANY, KIB(1), "recursive_multiplying"},
+    {HKI_COLL_ALLREDUCE, ANY, KIB(32), "recursive_doubling"},
+    {HKI_COLL_ALLREDUCE, 8, KIB(1024), "rabenseifner"},
+    {HKI_COLL_ALLREDUCE, 8, ANY, "ring"},
+    {HKI_COLL_ALLREDUCE, 16, KIB(2048), "rabenseifner"}, /* from here on: while a ring's share is below 128 KiB */
+    {HKI_COLL_ALLREDUCE, 16, ANY, "ring"},
+    {HKI_COLL_ALLREDUCE, 64, KIB(8192), "rabenseifner"},
+    {HKI_COLL_ALLREDUCE, 64, ANY, "ring"},
+    {HKI_COLL_ALLREDUCE, ANY, KIB(32768), "rabenseifner"},
     {HKI_COLL_ALLREDUCE, ANY, ANY, "ring"},
+    {HKI_COLL_ALLREDUCE, 16, ANY, "direct"},
+    {HKI_COLL_ALLREDUCE, ANY, KIB(512), "recursive_doubling"},
     {HKI_COLL_ALLREDUCE, ANY, ANY, "direct"},
 
-    {HKI_COLL_REDUCE_SCATTER, 16, ANY, "direct"},
-    {HKI_COLL_REDUCE_SCATTER, ANY, KIB(256), "bruck"},
-    {HKI_COLL_REDUCE_SCATTER, ANY, ANY, "ring"},
-    {HKI_COLL_REDUCE_SCATTERV, 16, ANY, "direct"},
-    {HKI_COLL_REDUCE_SCATTERV, ANY, KIB(256), "bruck"},
-    {HKI_COLL_REDUCE_SCATTERV, ANY, ANY, "ring"},
-
-    {HKI_COLL_ALLGATHER, 16, ANY, "direct"},
-    {HKI_COLL_ALLGATHER, ANY, KIB(256), "bruck"},
-    {HKI_COLL_ALLGATHER, ANY, ANY, "ring"},
-    {HKI_COLL_ALLGATHERV, 16, ANY, "direct"},
-    {HKI_COLL_ALLGATHERV, ANY, KIB(256), "bruck"},
-    {HKI_COLL_ALLGATHERV, ANY, ANY, "ring"},
-
-    {HKI_COLL_GATHER, 16, ANY, "linear"},
-    {HKI_COLL_GATHER, ANY, KIB(64), "binomial"},
-    {HKI_COLL_GATHER, ANY, ANY, "linear"},
-    {HKI_COLL_SCATTER, 16, ANY, "linear"},
-    {HKI_COLL_SCATTER, ANY, KIB(64), "binomial"},
-    {HKI_COLL_SCATTER, ANY, ANY, "linear"},
+    REDUCE_SCATTER_RULES(HKI_COLL_REDUCE_SCATTER),
+    REDUCE_SCATTER_RULES(HKI_COLL_REDUCE_SCATTERV),
+    ALLGATHER_RULES(HKI_COLL_ALLGATHER),
+    ALLGATHER_RULES(HKI_COLL_ALLGATHERV),
+    ONE_TO_ALL_RULES(HKI_COLL_GATHER),
+    ONE_TO_ALL_RULES(HKI_COLL_SCATTER),
     {HKI_COLL_GATHERV, ANY, ANY, "linear"},
     {HKI_COLL_SCATTERV, ANY, ANY, "linear"},
 
-    {HKI_COLL_ALLTOALL, 16, ANY, "linear"},
-    {HKI_COLL_ALLTOALL, ANY, KIB(16), "bruck"},
+    {HKI_COLL_ALLTOALL, 2, ANY, "linear"},
+    {HKI_COLL_ALLTOALL, ANY, KIB(64), "bruck"},
     {HKI_COLL_ALLTOALL, ANY, ANY, "linear"},
     {HKI_COLL_ALLTOALLV, ANY, ANY, "linear"},
 
-    {HKI_COLL_SCAN, ANY, KIB(256), "recursive_doubling"},
-    {HKI_COLL_SCAN, ANY, ANY, "linear"},
-    {HKI_COLL_EXSCAN, ANY, KIB(256), "recursive_doubling"},
-    {HKI_COLL_EXSCAN, ANY, ANY, "linear"},
+    SCAN_RULES(HKI_COLL_SCAN),
+    SCAN_RULES(HKI_COLL_EXSCAN),
 };
 
 /* ---- HOCKET_ALGORITHM ---- */
