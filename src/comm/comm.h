@@ -41,8 +41,8 @@ typedef struct hki_memo {
     hki_reducer reducer;
     hki_task task; /* ready to run along the line but for base and position, when `quick` */
     hki_line_step *line;
-    uint32_t record;      /* of its calls, in hk_comm.recent, as long as that is the newest */
-    bool separate;        /* in_place is HKI_SEPARATE */
+    uint32_t record; /* of its calls, in hk_comm.recent, as long as that is the newest */
+    bool separate;   /* in_place is HKI_SEPARATE */
     bool quick;
 } hki_memo;
 
@@ -99,6 +99,7 @@ struct hk_request {
     double timeout;              /* seconds; negative: the communicator's */
     uint64_t started;            /* when the first patient look saw it; 0: not yet */
     bool reported;               /* it was late, and that was logged */
+    bool compared;               /* with the calls of those that it waits for */
     struct hki_inquiry *inquiry; /* under way: who has not arrived? */
 };
 
@@ -181,9 +182,14 @@ void hki_failure_attend(void *context);
 /* Ends what comm has in flight; its buffers are quiet when this returns. */
 void hki_comm_cancel(hk_comm *comm, hk_status status);
 hk_comm *hki_comm_find(hki_context *context, uint32_t wire);
+/* True if this rank has made the frame's operation, lately, and it was another call. */
+bool hki_call_differs(const hk_comm *comm, const hk_frame *frame);
 
 /* Asks the ranks that a late operation waits for where they are, and those whom they wait for. */
 hk_status hki_inquiry_begin(hk_request *request, uint64_t now);
+/* Has the ranks that an operation waits for look whether they made the same call: ranks that differ may wait for each
+ * other without a message that would show it (two roots of one reduction). */
+void hki_inquiry_compare(hk_request *request);
 /* True when nothing more is to be expected: the text then says who has not arrived. */
 bool hki_inquiry_ended(const hk_request *request, uint64_t now);
 void hki_inquiry_report(const hk_request *request, char *text, size_t bytes);

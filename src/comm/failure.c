@@ -15,6 +15,8 @@
 #include <string.h>
 
 enum { CHECK_NANOSECONDS = 50000000, SPREAD_NANOSECONDS = 200000000, REPLY_NANOSECONDS = 1000000000 };
+/* A wait of so many seconds is long enough to look whether the others made the same call. */
+#define COMPARE_SECONDS 0.5
 enum { CALL_DESCRIPTION = 0, FINAL_REASON = 1 }; /* what the text of an ABORT frame is: in its fingerprint field */
 
 hk_comm *hki_comm_find(hki_context *context, uint32_t wire)
@@ -129,6 +131,12 @@ static const hki_call_record *find_call(const hk_comm *comm, uint32_t operation)
     return NULL;
 }
 
+bool hki_call_differs(const hk_comm *comm, const hk_frame *frame)
+{
+    const hki_call_record *record = find_call(comm, frame->operation);
+    return record && record->fingerprint != frame->fingerprint;
+}
+
 static bool in_flight(const hk_comm *comm, uint32_t operation)
 {
     const hki_task *line = comm->context->engine.unregistered;
@@ -158,8 +166,7 @@ static hki_verdict on_stray(void *context, hki_channel *channel, const hk_frame 
         return HKI_DROP;
     if ((int32_t)(frame->operation - (uint32_t)comm->operations) >= 0)
         return HKI_KEEP;
-    const hki_call_record *record = find_call(comm, frame->operation);
-    if (record && record->fingerprint != frame->fingerprint)
+    if (hki_call_differs(comm, frame))
         return HKI_MISMATCH;
     return in_flight(comm, frame->operation) ? HKI_KEEP : HKI_DROP;
 }
@@ -177,7 +184,7 @@ static void describe_own(const hk_comm *comm, uint32_t operation, char *text, si
 static void on_mismatch(void *context, hki_channel *channel, const hk_frame *frame)
 {
     hk_comm *comm = hki_comm_find(context, frame->communicator);
-    if (!comm || comm->poisoned != HK_OK || comm->asked)
+    if (!comm || comm->poisoned != HK_OK || comm->pending != HK_OK || comm->asked)
         return;
     char own[160];
     describe_own(comm, frame->operation, own, sizeof own);
@@ -353,6 +360,8 @@ static void look_at(hk_request *request, uint64_t now)
     relieve(request);
     double elapsed = (double)(now - request->started) / 1e9;
     double limit = request->timeout >= 0 ? request->timeout : request->comm->timeout;
+    if (!request->compared && (elapsed >= COMPARE_SECONDS || (limit > 0 && elapsed >= limit / 2)))
+        hki_inquiry_compare(request);
     double report = hki_setting_seconds(HKI_SET_REPORT);
     bool late = limit > 0 && elapsed >= limit;
     if (!late && !(report > 0 && elapsed >= report && !request->reported && hki_log_wants(HK_LOG_WARN)))

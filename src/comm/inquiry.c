@@ -34,6 +34,26 @@ struct hki_inquiry {
     witness witnesses[MOST_ASKED];
 };
 
+static void query(const hk_request *request, uint32_t rank)
+{
+    hk_frame frame = {.kind = HKI_FRAME_QUERY,
+                      .communicator = request->comm->wire,
+                      .operation = request->task.frame.operation,
+                      .fingerprint = request->task.frame.fingerprint};
+    hki_channel_control(hki_comm_channel(request->comm, rank), &frame, NULL, 0);
+}
+
+void hki_inquiry_compare(hk_request *request)
+{
+    uint32_t ranks[MOST_ASKED];
+    request->compared = true;
+    if (request->kind != HKI_REQUEST_COLLECTIVE)
+        return;
+    uint32_t count = hki_task_awaits(&request->task, ranks, MOST_ASKED);
+    for (uint32_t i = 0; i < count; i++)
+        query(request, ranks[i]);
+}
+
 static void ask(hk_request *request, uint32_t rank)
 {
     struct hki_inquiry *inquiry = request->inquiry;
@@ -45,9 +65,7 @@ static void ask(hk_request *request, uint32_t rank)
     if (rank >= comm->size || rank == comm->rank || inquiry->count == MOST_ASKED)
         return;
     inquiry->witnesses[inquiry->count++] = (witness){.rank = rank};
-    hk_frame frame = {.kind = HKI_FRAME_QUERY, .communicator = comm->wire, .operation = request->task.frame.operation};
-    hki_channel *channel = hki_comm_channel(comm, rank);
-    hki_channel_control(channel, &frame, NULL, 0);
+    query(request, rank);
 }
 
 hk_status hki_inquiry_begin(hk_request *request, uint64_t now)
@@ -118,6 +136,8 @@ void hki_inquiry_on_query(hki_context *context, hki_channel *channel, const hk_f
     hk_request *request = find_request(context, frame, false);
     if (comm)
         reply.at = comm->operations;
+    if (comm && hki_call_differs(comm, frame))
+        hki_failure_listener.mismatch(context, channel, frame);
     if (request) {
         reply.position = WAITING;
         reply.count = hki_task_awaits(&request->task, reply.ranks, MOST_AWAITED);

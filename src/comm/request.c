@@ -37,7 +37,7 @@ hk_request *hki_request_new(hk_comm *comm, hki_request_kind kind)
     request->scratch = request->scaled = NULL;
     request->timeout = -1.0;
     request->started = 0;
-    request->reported = false;
+    request->reported = request->compared = false;
     request->inquiry = NULL;
     return request;
 }
