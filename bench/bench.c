@@ -5,6 +5,7 @@
 #include "bench/bench.h"
 
 #include "base/settings.h"
+#include "bench/bench_inspect.h"
 #include "bench/bench_run.h"
 #include "tools/tools.h"
 
@@ -68,6 +69,23 @@ static int relaunch(int argc, char **argv, const hki_bench_options *options)
     return 1;
 }
 
+/* A name alone is meant for every collective that was named, so all of them must have such an algorithm. */
+static bool algorithm_exists(const hki_bench_options *options)
+{
+    char known[1024];
+    if (options->algorithm == NULL || strchr(options->algorithm, ':') != NULL)
+        return true; /* the setting's own form is checked by the library */
+    for (int i = 0; i < HKI_BENCH_COUNT; i++) {
+        hki_bench_kind kind = (hki_bench_kind)i;
+        if (options->wanted[i] && !hki_bench_algorithm_known(kind, options->algorithm, known, sizeof known)) {
+            fprintf(stderr, "hocket bench: --algorithm: %s has no \"%s\", but %s\n", hki_bench_traits_of(kind)->name,
+                    options->algorithm, known);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* "ring" for the named collectives becomes "allreduce:ring,broadcast:ring", as the setting wants it. */
 static bool force_algorithm(const hki_bench_options *options)
 {
@@ -107,6 +125,8 @@ int hki_tool_bench(int argc, char **argv)
         (options.help ? hki_bench_options_help : hki_bench_options_list)();
         return 0;
     }
+    if (!algorithm_exists(&options))
+        return 2;
     if (!under_launcher() && options.ranks != 1)
         return relaunch(argc, argv, &options);
     if (!apply_settings(&options))

@@ -20,6 +20,20 @@ void hki_bench_why(hki_bench_kind kind, const char *algorithm, char *text, size_
         snprintf(text, room, "rounds: %s; sent: %s", found->rounds_text, found->sent_text);
 }
 
+bool hki_bench_algorithm_known(hki_bench_kind kind, const char *algorithm, char *known, size_t room)
+{
+    int collective = hki_collective_find(hki_bench_traits_of(kind)->name);
+    if (collective >= 0 && hki_algorithm_find((hki_collective)collective, algorithm) != NULL)
+        return true;
+    size_t count, used = 0;
+    const hki_algorithm *all = hki_algorithms(&count);
+    snprintf(known, room, "none");
+    for (size_t i = 0; i < count && used < room; i++)
+        if (collective == (int)all[i].collective)
+            used += (size_t)snprintf(known + used, room - used, "%s%s", used > 0 ? ", " : "", all[i].name);
+    return false;
+}
+
 const char *hki_bench_transport(const hk_comm *comm, char *text, size_t room)
 {
     size_t used = 0;

@@ -141,7 +141,11 @@ static bool open_output(run *r)
         r->out.table = r->out.json == stdout || r->out.csv == stdout ? NULL : stdout;
         trouble = (o->json != NULL && r->out.json == NULL) || (o->csv != NULL && r->out.csv == NULL) ? 1.0 : 0.0;
     }
-    return r->library.maximum(r->library.context, &trouble, 1) == 0 && trouble == 0.0;
+    if (r->library.maximum(r->library.context, &trouble, 1) != 0) {
+        fprintf(stderr, "hocket bench: rank %d: %s\n", r->library.rank, r->library.error(r->library.context));
+        return false;
+    }
+    return trouble == 0.0;
 }
 
 /* ---- measuring ---------------------------------------------------------------------------------------------- */

@@ -83,6 +83,15 @@ good "in place" -n 3 --in-place --uneven --min 1000 --max 100K --step 100 --iter
 good "uneven counts" -n 4 allgatherv alltoallv gatherv scatterv reduce_scatterv --uneven --min 4 --max 40K --step 100 \
     --iters 2 --check
 good "mappable buffers" -n 2 allreduce allgather broadcast --alloc --min 64 --max 1M --step 128 --iters 2 --check
+algorithms=$("$HOCKET_PROGRAM" info --algorithms --json |
+    python3 -c 'import json, sys; print(*[a["name"] for a in json.load(sys.stdin) if a["collective"] == "allreduce"])')
+for algorithm in $algorithms; do
+    good "forced" -n 3 allreduce --algorithm "$algorithm" --min 8 --max 64K --step 91 --iters 2 --check --json "$work/r.json"
+    if [ "$(grep -c "\"algorithm\": \"$algorithm\"" "$work/r.json")" -ne 3 ]; then
+        failures=$((failures + 1))
+        echo "FAILED: --algorithm $algorithm was not what was used"
+    fi
+done
 good "constant inputs" -n 2 allreduce --constant --max 64 --iters 2 --check
 for type in int8 uint16 int32 uint64 float16 bfloat16 float64; do
     for op in sum min prod; do
@@ -110,6 +119,8 @@ refused '--iters' --iters -3
 refused '--seconds' --seconds 0
 refused 'no in-place form' barrier --in-place
 refused 'name the collectives' --algorithm ring
+refused 'has no "rong", but' allreduce --algorithm rong
+refused 'pingpong has no "ring", but none' allreduce pingpong --algorithm ring
 refused 'unrecognized' --nonsense
 refused 'pingpong needs two ranks' -n 1 pingpong
 
@@ -133,4 +144,4 @@ if "$HOCKET_PROGRAM" bench allreduce -n 2 --max 8 --json "$work/none/r.json" >"$
     echo "FAILED: a file that cannot be written was no failure"
 fi
 echo "$runs runs, $failures failed"
-[ $failures -eq 0 ] && [ $runs -gt 40 ]
+[ $failures -eq 0 ] && [ $runs -gt 65 ]
