@@ -253,6 +253,9 @@ static hk_status check_type(const hki_arguments *arguments, hki_reducer *reducer
     }
     if (!hki_type_valid(arguments->is.type))
         return hki_error(HK_ERR_TYPE, "%s: type %" PRIu32 " is unknown", name, arguments->is.type);
+    bool prefix = arguments->is.collective == HKI_COLL_SCAN || arguments->is.collective == HKI_COLL_EXSCAN;
+    if (prefix && arguments->is.op == HK_AVG)
+        return hki_error(HK_ERR_OPERATOR, "%s: operator avg does not fit: a prefix has no one number of ranks", name);
     if (hki_collective_reduces(arguments->is.collective))
         return hki_reducer_find(arguments->is.type, arguments->is.op, reducer);
     reducer->element_bytes = (uint32_t)hk_type_size(arguments->is.type);
