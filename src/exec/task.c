@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MANY_SOURCES = 64, STREAMED_COPY_BYTES = 4 << 20 };
+enum { STREAMED_COPY_BYTES = 4 << 20 };
 
 static void copy_step(const hki_task *task, const hki_bound_step *step)
 {
@@ -20,27 +20,18 @@ static void copy_step(const hki_task *task, const hki_bound_step *step)
     }
 }
 
-/* Piece by piece; more sources than fit a pass are reduced in several, the division last. */
+/* Piece by piece, all sources in one pass: the result may lie where any of them does, so nothing may be written before
+ * the last was read. Takes 8 bytes of stack a source, of which there are as many as ranks at most. */
 static void reduce_step(const hki_task *task, const hki_bound_step *step)
 {
-    const void *sources[MANY_SOURCES];
+    const void *sources[step->operands];
     uint32_t divisor = step->flags & HKI_FINISH ? task->divisor : 1;
     for (uint32_t i = 0; i < step->destination_count; i++) {
         const hki_piece *to = &task->program->pieces[step->destination + i];
-        char *out = hki_task_at(task, to);
-        uint64_t count = to->bytes / task->reducer->element_bytes;
-        uint32_t used = 0;
-        for (uint32_t first = 0; first < step->operands; first = used) {
-            uint32_t held = 0;
-            if (first > 0)
-                sources[held++] = out;
-            while (held < MANY_SOURCES && used < step->operands) {
-                uint32_t piece = step->source + used * step->destination_count + i;
-                sources[held++] = hki_task_at(task, &task->program->pieces[piece]);
-                used++;
-            }
-            hki_reduce_many(task->reducer, out, sources, held, count, used == step->operands ? divisor : 1);
-        }
+        for (uint32_t k = 0; k < step->operands; k++)
+            sources[k] = hki_task_at(task, &task->program->pieces[step->source + k * step->destination_count + i]);
+        hki_reduce_many(task->reducer, hki_task_at(task, to), sources, step->operands,
+                        to->bytes / task->reducer->element_bytes, divisor);
     }
 }
 
