@@ -209,8 +209,9 @@ static bool is_linear(const hki_algorithm *algorithm, uint32_t ranks)
     return steps > 2 * ranks;
 }
 
-/* At 1000 ranks, one of each kind: a composition, a scratch-bound one, a one-round one. */
-static const char *const LARGE_LINEAR[] = {"allreduce ring", "reduce_scatter ring", "allgather direct"};
+/* At 1000 ranks, one of each kind: compositions, scratch-bound, windowed and one-round ones. */
+static const char *const LARGE_LINEAR[] = {"allreduce ring", "reduce_scatter ring", "allgather direct",
+                                           "alltoall linear", "reduce reduce_scatter_gather"};
 
 static void large_linear(tally *worker, const hki_algorithm *algorithm, uint32_t ranks)
 {
