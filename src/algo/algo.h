@@ -29,10 +29,12 @@ typedef struct hki_algorithm {
     const char *constraint; /* in words; "" when any P */
     bool keeps_order;       /* serves non-commutative operators: reduces in rank order */
     bool segmented;         /* uses call.segments */
-    /* NULL when the algorithm can serve the call, else why not (a static text). */
+    /* NULL when the algorithm can serve the call, else why not (a static text). May itself be NULL: serves any. */
     const char *(*refuses)(const hki_call *call);
-    /* Number of parts that the grids are cut into, per call (generators set shape->grid). */
+    /* Sets shape->grid and shape->segments for the call. Edges of CUT_FRACTION are malloc'ed and become the caller's;
+     * NULL edges mean that there was no memory. */
     void (*cut)(const hki_call *call, hki_shape *shape);
+    /* Writes the calling rank's steps; P > 1. */
     void (*generate)(hki_builder *builder, const hki_call *call);
     /* Textbook forms, for tests and `info --algorithms`. Rounds: a bound on the longest chain of messages, reached
      * for one segment and P a power of two (most reach it for any P). Bytes sent by the busiest rank, exactly, for

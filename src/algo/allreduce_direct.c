@@ -17,7 +17,7 @@ static void generate(hki_builder *builder, const hki_call *call)
 const hki_algorithm hki_algorithm_allreduce_direct = {
     .name = "direct",
     .summary = "everyone reduces its share from all, then sends it to all",
-    .source = "folklore; two-shot",
+    .source = "folklore (two-shot)",
     .keeps_order = true,
     .cut = hki_cut_ranks,
     .generate = generate,

@@ -1,7 +1,7 @@
 /*
  * Double binary tree all-reduce: each half of the vector is reduced up one of two trees and broadcast down again, in S
  * segments. A rank has children in at most one of the trees, so it sends at most 2n in all and log2 P hops remain.
- * P. Sanders, J. Speck, J. L. Traeff: Two-tree algorithms for full bandwidth broadcast, reduction and scan, 2009.
+ * P. Sanders, J. Speck, J. L. Träff: Two-tree algorithms for full bandwidth broadcast, reduction and scan, 2009.
  */
 #include "algo/generators.h"
 
@@ -40,7 +40,7 @@ static double sent(const hki_call *call)
 const hki_algorithm hki_algorithm_allreduce_double_tree = {
     .name = "double_tree",
     .summary = "either half up and down one of two binary trees, in segments",
-    .source = "Sanders, Speck, Traeff 2009",
+    .source = "Sanders, Speck, Träff 2009",
     .segmented = true,
     .cut = cut,
     .generate = generate,

@@ -16,7 +16,7 @@ static void generate(hki_builder *builder, const hki_call *call)
 const hki_algorithm hki_algorithm_allreduce_flat = {
     .name = "flat",
     .summary = "everyone sends everything to everyone, one round",
-    .source = "folklore; one-shot in NCCL and UCX users' terms",
+    .source = "folklore (one-shot)",
     .keeps_order = true,
     .cut = hki_cut_whole,
     .generate = generate,

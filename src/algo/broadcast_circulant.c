@@ -2,7 +2,7 @@
  * Circulant graph broadcast: in every round each rank sends one segment to the rank skip[k] ahead and receives one from
  * the rank skip[k] behind, the skips roughly halving P. S-1+ceil(log2 P) rounds for S segments and any P, which is
  * optimal when a rank sends and receives one segment at a time. Nobody sends more than about n(1 + log2 P / S).
- * J. L. Traeff: Optimal broadcast schedules in logarithmic time with applications to broadcast, all-broadcast,
+ * J. L. Träff: Optimal broadcast schedules in logarithmic time with applications to broadcast, all-broadcast,
  * reduction and all-reduction, 2023.
  */
 #include "algo/generators.h"
@@ -52,7 +52,7 @@ static double sent(const hki_call *call)
 const hki_algorithm hki_algorithm_broadcast_circulant = {
     .name = "circulant",
     .summary = "segments round a circulant graph, optimal rounds for any P",
-    .source = "Traeff 2023",
+    .source = "Träff 2023",
     .segmented = true,
     .cut = hki_cut_whole_segments,
     .generate = generate,

@@ -1,7 +1,7 @@
 /*
  * Double binary tree broadcast: the root feeds one half of the vector to each of two trees, in S segments. A rank has
  * children in at most one tree, so nobody sends more than n, and the last of log2 P hops gets full bandwidth.
- * P. Sanders, J. Speck, J. L. Traeff: Two-tree algorithms for full bandwidth broadcast, reduction and scan, 2009.
+ * P. Sanders, J. Speck, J. L. Träff: Two-tree algorithms for full bandwidth broadcast, reduction and scan, 2009.
  */
 #include "algo/generators.h"
 
@@ -30,7 +30,7 @@ static double rounds(const hki_call *call)
 const hki_algorithm hki_algorithm_broadcast_double_tree = {
     .name = "double_tree",
     .summary = "either half down one of two binary trees, in segments",
-    .source = "Sanders, Speck, Traeff 2009",
+    .source = "Sanders, Speck, Träff 2009",
     .segmented = true,
     .cut = cut,
     .generate = generate,

@@ -103,8 +103,8 @@ void hki_reduce_from_all(hki_builder *builder, const hki_group *group, hki_span 
 
 /* One message down the tree: span of every member becomes the root's. */
 void hki_tree_broadcast(hki_builder *builder, const hki_group *group, const hki_tree *tree, hki_span span);
-/* One vector up the tree: the reduction of all inputs ends in `result` of the root; other members with children use
- * partial. */
+/* One vector up the tree: members with children reduce into `partial`, which at the root is the result; leaves send
+ * their input. */
 void hki_tree_reduce(hki_builder *builder, const hki_group *group, const hki_tree *tree, hki_span input,
                      hki_span partial, bool finish);
 /* The same for every segment of a region of one share. */
@@ -139,7 +139,7 @@ void hki_cut_ranks_segments(const hki_call *call, hki_shape *shape);  /* the sam
 void hki_cut_blocks(const hki_call *call, hki_shape *shape);          /* shares */
 void hki_cut_blocks_segments(const hki_call *call, hki_shape *shape); /* shares in segments */
 
-/* ---- textbook forms that several share ---- */
+/* ---- textbook forms that several share (forms.c) ---- */
 
 double hki_form_log(const hki_call *call);          /* ⌈log₂ P⌉ */
 double hki_form_ring(const hki_call *call);         /* P - 1 */

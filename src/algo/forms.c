@@ -1,0 +1,52 @@
+/* Textbook forms that several algorithms share: rounds, and vectors sent by the busiest rank. */
+#include "algo/generators.h"
+
+double hki_form_log(const hki_call *call)
+{
+    return hki_log2_ceil(call->ranks);
+}
+
+double hki_form_ring(const hki_call *call)
+{
+    return call->ranks - 1;
+}
+
+double hki_form_double_ring(const hki_call *call)
+{
+    return 2.0 * (call->ranks - 1);
+}
+
+double hki_form_all_but_one(const hki_call *call)
+{
+    return (call->ranks - 1.0) / call->ranks;
+}
+
+double hki_form_twice_shares(const hki_call *call)
+{
+    return 2.0 * (call->ranks - 1) / call->ranks;
+}
+
+double hki_form_one(const hki_call *call)
+{
+    return call->ranks > 1 ? 1 : 0;
+}
+
+double hki_form_two(const hki_call *call)
+{
+    return call->ranks > 1 ? 2 : 0;
+}
+
+double hki_form_everyone(const hki_call *call)
+{
+    return call->ranks - 1;
+}
+
+uint32_t hki_binomial_largest_subtree(uint32_t size)
+{
+    uint32_t largest = 0;
+    for (uint64_t child = 1; child < size; child *= 2) {
+        uint32_t members = child < size - child ? (uint32_t)child : size - (uint32_t)child;
+        largest = members > largest ? members : largest;
+    }
+    return largest;
+}
