@@ -52,6 +52,8 @@ static void free_controls(hki_channel *channel)
 
 void hki_endpoint_close(hki_endpoint *endpoint)
 {
+    if (!endpoint->spare.next)
+        return; /* never opened */
     for (uint32_t rank = 0; endpoint->channels && rank < endpoint->ranks; rank++) {
         free_records(&endpoint->channels[rank].unexpected);
         free_controls(&endpoint->channels[rank]);

@@ -231,6 +231,7 @@ struct hki_endpoint {
 
 /* Endpoint. connect gives channel `rank` its transport and link (made by the caller). */
 hk_status hki_endpoint_open(hki_endpoint *endpoint, uint32_t ranks, uint32_t self, const hki_listener *listener);
+/* Also of a zeroed one that was never opened. */
 void hki_endpoint_close(hki_endpoint *endpoint);
 void hki_endpoint_add_transport(hki_endpoint *endpoint, const hk_transport_ops *ops, hk_transport *transport);
 void hki_channel_attach(hki_channel *channel, const hk_transport_ops *ops, hk_link *link,

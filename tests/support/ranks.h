@@ -92,7 +92,7 @@ void ranks_meet(int *place, int ranks);
 
 double ranks_seconds(void); /* monotonic */
 void ranks_nap(double seconds);
-long ranks_resident(pid_t pid); /* KiB of private and shared memory that are resident; 0 = this process */
+long ranks_resident(pid_t pid); /* KiB of private memory that are resident; 0 = this process */
 int ranks_descriptors(void);    /* open in this process */
 int ranks_threads(void);        /* of this process */
 
