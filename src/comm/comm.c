@@ -377,6 +377,8 @@ hk_status hk_comm_free(hk_comm *comm)
     if (here) {
         hki_context_enter(context);
         finish_requests(comm);
+    } else {
+        hki_endpoint_disown(&context->endpoint);
     }
     destroy(comm);
     bool last = hki_list_empty(&context->comms);

@@ -377,7 +377,8 @@ void hki_context_close(hki_context *context)
         hki_task_free_memory(&request->task);
         free(request);
     }
-    hki_scratch_close(&context->scratch);
+    if (here) /* a child may not have the pages, and peers would take its word for the parent's */
+        hki_scratch_close(&context->scratch);
     hki_memory_close(context);
     hki_plan_cache_close(&context->plans);
     for (uint32_t i = 0; here && i < context->transport_count; i++)

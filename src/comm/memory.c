@@ -72,6 +72,8 @@ hk_status hk_free(hk_comm *comm, void *memory)
     if (!comm || comm->magic != HKI_COMM_MAGIC)
         return hki_error(HK_ERR_COMM, "free: not a live communicator");
     hki_context *context = comm->context;
+    if (!hki_context_here(context))
+        return hki_error(HK_ERR_FORKED, "free: the memory belongs to the parent process");
     hki_context_enter(context);
     bool known = false;
     for (uint32_t i = 0; i < context->transport_count && !known; i++)

@@ -70,6 +70,12 @@ void hki_endpoint_close(hki_endpoint *endpoint)
     memset(endpoint, 0, sizeof *endpoint);
 }
 
+void hki_endpoint_disown(hki_endpoint *endpoint)
+{
+    for (uint32_t rank = 0; rank < endpoint->ranks; rank++)
+        endpoint->channels[rank].lost = true;
+}
+
 void hki_endpoint_add_transport(hki_endpoint *endpoint, const hk_transport_ops *ops, hk_transport *transport)
 {
     endpoint->transports[endpoint->transport_count] = ops;

@@ -233,6 +233,8 @@ struct hki_endpoint {
 hk_status hki_endpoint_open(hki_endpoint *endpoint, uint32_t ranks, uint32_t self, const hki_listener *listener);
 /* Also of a zeroed one that was never opened. */
 void hki_endpoint_close(hki_endpoint *endpoint);
+/* In a child after fork: the links are the parent's, nothing more is sent or read. */
+void hki_endpoint_disown(hki_endpoint *endpoint);
 void hki_endpoint_add_transport(hki_endpoint *endpoint, const hk_transport_ops *ops, hk_transport *transport);
 void hki_channel_attach(hki_channel *channel, const hk_transport_ops *ops, hk_link *link,
                         const hk_transport_limits *limits);
