@@ -52,7 +52,9 @@ static void release(const hki_bench_library *library, void *memory)
 
 bool hki_bench_buffers_make(const hki_bench_library *library, size_t input, size_t output, hki_bench_buffers *buffers)
 {
-    buffers->input_bytes = lines(input) > ROTATED_BYTES ? lines(input) : ROTATED_BYTES;
+    /* What fits in a line is not rotated: and a start-up that is measured should not touch pages for nothing. */
+    size_t least = input > LINE ? ROTATED_BYTES : LINE;
+    buffers->input_bytes = lines(input) > least ? lines(input) : least;
     buffers->output_bytes = lines(output) > LINE ? lines(output) : LINE;
     buffers->input = (unsigned char *)allocate(library, buffers->input_bytes);
     buffers->output = (unsigned char *)allocate(library, buffers->output_bytes);
