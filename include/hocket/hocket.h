@@ -125,8 +125,8 @@ HK_API size_t hk_type_size(hk_type type);
 HK_API const char *hk_type_name(hk_type type);
 
 /* The one list of operators: X(NAME, name). Bitwise operators take integers only; logical ones take integers and
- * return 0 or 1; average divides by the number of ranks (integers truncate towards zero). Integer sums and products
- * wrap. Min and max propagate NaN as one canonical NaN, and min(-0, +0) = -0. */
+ * return 0 or 1; average divides by the number of ranks (integers truncate towards zero) and does not serve scans.
+ * Integer sums and products wrap. Min and max propagate NaN as one canonical NaN, and min(-0, +0) = -0. */
 #define HK_OP_LIST(X)                                                                                                  \
     X(SUM, sum)                                                                                                        \
     X(PROD, prod)                                                                                                      \

@@ -8,6 +8,7 @@
 #include "comm/comm.h"
 #include "comm/place.h"
 #include "comm/transports.h"
+#include "cost/select.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -344,6 +345,7 @@ hk_status hki_context_open(const hk_options *options, hki_context **result)
     hki_boot *boot = NULL;
     pthread_once(&fork_once, watch_forks);
     HK_TRY(hki_settings_check());
+    HK_TRY(hki_select_check());
     hki_context *context = new_context();
     if (!context)
         return hki_error(HK_ERR_NO_MEMORY, "no memory for a context");
