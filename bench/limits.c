@@ -386,17 +386,27 @@ static bool prepare_private(side *s, size_t bytes)
     return hki_reducer_find(HK_FLOAT32, HK_SUM, &s->sum) == HK_OK;
 }
 
+static void free_private(side *s)
+{
+    free(s->input);
+    free(s->output);
+    free(s->bounce);
+}
+
 /* What each of the two does. The sizes are in result->cells. */
 static bool play(side *s, size_t largest, double seconds, limits *result)
 {
     bind_to(s->me);
-    if (!prepare_private(s, largest))
+    if (!prepare_private(s, largest)) {
+        free_private(s);
         return false;
+    }
     meet(s);
     result->handover_ns = handover(s);
     result->copy_gbs = copying(s, COPY_BYTES);
     for (size_t i = 0; i < result->count; i++)
         result->cells[i] = measure_size(s, result->cells[i].bytes, seconds);
+    free_private(s);
     return true;
 }
 

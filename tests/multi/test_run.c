@@ -405,7 +405,7 @@ static void programs_one_after_the_other_join_each(void **state)
     (void)state;
     job ended;
     char command[8300];
-    snprintf(command, sizeof command, "%s rank join && %s rank join", self, self);
+    snprintf(command, sizeof command, "'%s' rank join && '%s' rank join", self, self);
     run(&ended, 0, "run", "-n", "3", "sh", "-c", command);
     assert_int_equal(lines(ended.text[0].data), 12);
     job_free(&ended);
@@ -427,7 +427,7 @@ static void a_descriptor_that_is_not_the_launchers_is_refused(void **state)
     (void)state;
     job ended;
     char command[8300];
-    snprintf(command, sizeof command, "HOCKET_LAUNCH=77 %s rank alone; HOCKET_LAUNCH=1 %s rank alone", self, self);
+    snprintf(command, sizeof command, "HOCKET_LAUNCH=77 '%s' rank alone; HOCKET_LAUNCH=1 '%s' rank alone", self, self);
     run(&ended, 1, "run", "-n", "1", "sh", "-c", command);
     assert_true(has(&ended, 0, "descriptor 77 (HOCKET_LAUNCH) is not the one that `hocket run` opened"));
     assert_true(has(&ended, 0, "descriptor 1 (HOCKET_LAUNCH)"));
