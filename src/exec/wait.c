@@ -159,6 +159,8 @@ void hki_engine_wait(hki_engine *engine, const bool *ended)
         if (spins < engine->patience.spins) {
             if (spins++ >= SPINS_WITHOUT_PAUSE)
                 pause_cpu();
+            if (engine->unlock && spins % SPINS_WITHOUT_PAUSE == 0)
+                yield(engine); /* another thread may be waiting to make the very call that this one waits for */
             continue;
         }
         yields = be_patient(engine, yields, &next_look);

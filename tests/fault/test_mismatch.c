@@ -34,6 +34,7 @@ static const char *const large_texts[DIFFERENCES][2] = {
 typedef struct scene {
     int what;
     bool large, mapped;
+    int *place;
 } scene;
 
 static hk_status common_call(int what, float *send, float *recv, uint64_t count, hk_comm *comm)
@@ -82,9 +83,10 @@ static int differ(hk_comm *comm, int rank, void *argument)
     }
     EXPECT(send && recv);
     EXPECT_OK(hk_barrier(comm));
+    ranks_meet(how->place, size);
     bool odd = rank == size - 1;
-    hk_status status = odd ? odd_call(how->what, send, recv, count, comm)
-                           : common_call(how->what, send, recv, count, comm);
+    hk_status status =
+        odd ? odd_call(how->what, send, recv, count, comm) : common_call(how->what, send, recv, count, comm);
     if (status == HK_OK) /* its part was over before the other's call: it learns of it in the next one */
         status = hk_barrier(comm);
     memset(send, 0xa5, bytes);
@@ -109,6 +111,7 @@ static int differ(hk_comm *comm, int rank, void *argument)
 static int run(int ranks, const char *settings, scene how)
 {
     ranks_options options = {.settings = settings, .timeout = 8};
+    how.place = ranks_shared(sizeof *how.place);
     int failed = ranks_run(ranks, &options, differ, &how);
     if (failed)
         fprintf(stderr, "%d ranks, %s, difference %d, %s%s\n", ranks, settings ? settings : "", how.what,

@@ -219,6 +219,8 @@ int ranks_wait(ranks_job *job)
         failed += job->status[rank] != 0;
         if (WIFSIGNALED(job->status[rank]) && WTERMSIG(job->status[rank]) == SIGALRM)
             fprintf(stderr, "rank %d hung\n", rank);
+        else if (WIFSIGNALED(job->status[rank]) && WTERMSIG(job->status[rank]) != SIGKILL)
+            fprintf(stderr, "rank %d died of signal %d\n", rank, WTERMSIG(job->status[rank]));
     }
     ranks_store_free(job->store);
     return failed;
