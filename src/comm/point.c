@@ -39,6 +39,10 @@ static hk_status check_point(const hk_comm *comm, const char *name, const void *
         return hki_error(HK_ERR_COUNT, "%s: count %" PRIu64 " is too large", name, count);
     if (count && !buffer)
         return hki_error(HK_ERR_BUFFER, "%s: buffer is NULL but count is %" PRIu64, name, count);
+    if (count && buffer == HK_IN_PLACE)
+        return hki_error(HK_ERR_BUFFER, "%s: HK_IN_PLACE is not possible", name);
+    if (count && (uintptr_t)buffer > UINTPTR_MAX - count * hk_type_size(type))
+        return hki_error(HK_ERR_BUFFER, "%s: buffer reaches beyond the end of memory", name);
     if (count && hki_is_device_memory(buffer))
         return hki_error(HK_ERR_BUFFER, "%s: buffer is in device memory; Hocket moves host memory only", name);
     return HK_OK;
