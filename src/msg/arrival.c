@@ -9,6 +9,10 @@
 
 enum { DRAIN_FRAMES = 64, CONTROL_BYTES = HK_TRANSPORT_WHOLE };
 
+/* A streamed result from here on is written by non-temporal stores: it outgrows the last cache. Measured with 2 ranks:
+ * a tenth faster at 32 MiB, a quarter slower at 2 and 8 MiB. */
+enum { UNCACHED_BYTES = 32 << 20 };
+
 /* --- taking a payload -------------------------------------------------------------------------------------------- */
 
 /* Moves the head's payload into a sink (NULL: drops it), and the head off the FIFO. False: more is yet to come. */
@@ -266,6 +270,7 @@ static bool on_data(hki_channel *channel, hk_arrival *arrival)
     }
     if (transfer->state == HKI_TRANSFER_POSTED) {
         transfer->state = HKI_TRANSFER_STREAMING;
+        transfer->sink.streaming = transfer->bytes >= UNCACHED_BYTES;
         hki_list_remove(&transfer->node);
         hki_list_append(&channel->receiving, &transfer->node);
     }
