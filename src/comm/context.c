@@ -7,16 +7,18 @@
 #include "base/settings.h"
 #include "comm/comm.h"
 #include "comm/place.h"
+#include "comm/plugin.h"
 #include "comm/transports.h"
 #include "cost/select.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { ADDRESS_BYTES = 512, CLOSE_SECONDS = 2 };
+enum { ADDRESS_BYTES = 512, TRANSPORT_NAME = 32, CLOSE_SECONDS = 2 };
 
 /* What every rank tells every other: first who it is, then how it is reached. */
 typedef struct identity {
@@ -27,7 +29,9 @@ typedef struct identity {
     cpu_set_t cpus;    /* where it may run */
 } identity;
 
+/* By name, since a transport that cannot be opened on one host may well be on another. */
 typedef struct reach {
+    char name[HKI_MOST_TRANSPORTS][TRANSPORT_NAME];
     uint32_t bytes[HKI_MOST_TRANSPORTS]; /* 0: not open there */
     unsigned char address[HKI_MOST_TRANSPORTS][ADDRESS_BYTES];
 } reach;
@@ -210,9 +214,20 @@ static void own_reach(hki_context *context, reach *own)
     memset(own, 0, sizeof *own);
     for (uint32_t i = 0; i < context->transport_count; i++) {
         size_t bytes = ADDRESS_BYTES;
+        snprintf(own->name[i], sizeof own->name[i], "%s", context->ops[i]->name);
         if (context->ops[i]->address(context->transports[i], own->address[i], &bytes) == HK_OK)
             own->bytes[i] = (uint32_t)bytes;
     }
+}
+
+/* Where the peer's address for one of this rank's transports is, or -1: it does not have that transport open. */
+static int find_reach(const reach *there, const char *name)
+{
+    for (int i = 0; i < HKI_MOST_TRANSPORTS; i++) {
+        if (there->bytes[i] && there->bytes[i] <= ADDRESS_BYTES && strncmp(there->name[i], name, TRANSPORT_NAME) == 0)
+            return i;
+    }
+    return -1;
 }
 
 /* Gives each peer the first transport that reaches it. */
@@ -220,9 +235,9 @@ static hk_status link_peer(hki_context *context, uint32_t rank, const reach *the
 {
     for (uint32_t i = 0; i < context->transport_count; i++) {
         hk_link *link;
-        if (!there->bytes[i] || there->bytes[i] > ADDRESS_BYTES ||
-            context->ops[i]->connect(context->transports[i], &context->peers[rank], there->address[i], there->bytes[i],
-                                     &link) != HK_OK)
+        int at = find_reach(there, context->ops[i]->name);
+        if (at < 0 || context->ops[i]->connect(context->transports[i], &context->peers[rank], there->address[at],
+                                               there->bytes[at], &link) != HK_OK)
             continue;
         hki_channel *channel = &context->endpoint.channels[rank];
         hki_channel_attach(channel, context->ops[i], link, &context->limits[i]);
@@ -249,6 +264,22 @@ static hk_status connect_all(hki_context *context, hki_boot *boot)
     return status;
 }
 
+/* A transport that fails leaves the others; a plug-in may also promise what it cannot keep. */
+static hk_status open_transport(hki_context *context, const hk_transport_ops *ops)
+{
+    uint32_t i = context->transport_count;
+    HK_TRY(ops->open(&context->services, &context->transports[i], &context->limits[i]));
+    hk_status status = hki_plugin_check_limits(ops, &context->limits[i]);
+    if (status != HK_OK) {
+        ops->close(context->transports[i], 0);
+        return status;
+    }
+    context->ops[i] = ops;
+    hki_endpoint_add_transport(&context->endpoint, ops, context->transports[i]);
+    context->transport_count++;
+    return HK_OK;
+}
+
 static hk_status open_transports(hki_context *context)
 {
     if (context->ranks == 1)
@@ -256,15 +287,8 @@ static hk_status open_transports(hki_context *context)
     const hk_transport_ops *const *candidates = hki_transports_usable();
     HK_TRY(hki_transports_check());
     for (; *candidates && context->transport_count < HKI_MOST_TRANSPORTS; candidates++) {
-        uint32_t i = context->transport_count;
-        hk_status status = (*candidates)->open(&context->services, &context->transports[i], &context->limits[i]);
-        if (status != HK_OK) {
+        if (open_transport(context, *candidates) != HK_OK)
             hki_log(HK_LOG_WARN, "transport %s is not usable: %s", (*candidates)->name, hk_last_error());
-            continue;
-        }
-        context->ops[i] = *candidates;
-        hki_endpoint_add_transport(&context->endpoint, *candidates, context->transports[i]);
-        context->transport_count++;
     }
     if (context->transport_count == 0)
         return hki_error(HK_ERR_TRANSPORT, "no transport could be opened: %s", hk_last_error());

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/settings.h"
+#include "comm/plugin.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -9,46 +10,95 @@
 
 extern const hk_transport_ops hk_transport_shm;
 
-enum { MOST = 8 };
+enum { MOST = 8, NAME_ROOM = 64 };
 
 static const hk_transport_ops *all[MOST + 1] = {&hk_transport_shm};
 static int count = 1;
 static const hk_transport_ops *usable[MOST + 1];
+static int used;
 static bool chosen;
-static char unknown[64];
+static hk_status trouble; /* what was wrong with HOCKET_TRANSPORT when it was read */
+static char trouble_text[1536];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static int find(const char *name, size_t length)
+static const hk_transport_ops *built_in(const char *name)
 {
     for (int i = 0; i < count; i++) {
-        if (strlen(all[i]->name) == length && memcmp(all[i]->name, name, length) == 0)
-            return i;
+        if (strcmp(all[i]->name, name) == 0)
+            return all[i];
     }
-    return -1;
+    return NULL;
 }
 
-/* "shm,tcp" allows those, "^tcp" all but that one. */
-static void choose(void)
+static hk_status allow(const hk_transport_ops *ops)
 {
-    const char *text = hki_setting_text(HKI_SET_TRANSPORT);
-    bool forbids = *text == '^' || *text == '\0';
-    bool allowed[MOST];
-    for (int i = 0; i < count; i++)
-        allowed[i] = forbids;
+    for (int i = 0; i < used; i++) {
+        if (usable[i] == ops)
+            return HK_OK;
+    }
+    if (used == MOST)
+        return hki_error(HK_ERR_SETTING, "HOCKET_TRANSPORT names more than %d transports", MOST);
+    usable[used++] = ops;
+    return HK_OK;
+}
+
+static hk_status allow_name(const char *name)
+{
+    const hk_transport_ops *ops = built_in(name);
+    for (int i = 0; i < used && !ops; i++) /* a plug-in that is named twice */
+        ops = strcmp(usable[i]->name, name) == 0 ? usable[i] : NULL;
+    if (!ops)
+        HK_TRY(hki_plugin_load(name, &ops));
+    return allow(ops);
+}
+
+static hk_status forbid(const char *name)
+{
+    const hk_transport_ops *ops = built_in(name);
+    if (!ops)
+        return hki_error(HK_ERR_SETTING, "HOCKET_TRANSPORT forbids %s, which is not a transport of this library", name);
+    int kept = 0;
+    for (int i = 0; i < used; i++) {
+        if (usable[i] != ops)
+            usable[kept++] = usable[i];
+    }
+    usable[kept] = NULL;
+    used = kept;
+    return HK_OK;
+}
+
+/* "shm,tcp" allows those, in order of preference; "^tcp" all that are built in but that one. */
+static hk_status parse(const char *text)
+{
+    if (*text == '^' || *text == '\0') {
+        for (int i = 0; i < count; i++)
+            HK_TRY(allow(all[i]));
+    }
     while (*text) {
-        size_t skip = *text == '^', length = strcspn(text, ",");
-        int i = find(text + skip, length - skip);
-        if (i < 0)
-            snprintf(unknown, sizeof unknown, "%.*s", (int)(length - skip), text + skip);
-        else
-            allowed[i] = !skip;
+        char name[NAME_ROOM];
+        bool forbids = *text == '^';
+        text += forbids;
+        size_t length = strcspn(text, ",");
+        if (length >= sizeof name)
+            return hki_error(HK_ERR_SETTING, "HOCKET_TRANSPORT names %.*s, which is not a transport", (int)length,
+                             text);
+        memcpy(name, text, length);
+        name[length] = '\0';
+        if (length)
+            HK_TRY(forbids ? forbid(name) : allow_name(name));
         text += length + (text[length] == ',');
     }
-    int used = 0;
-    for (int i = 0; i < count; i++) {
-        if (allowed[i])
-            usable[used++] = all[i];
-    }
+    if (used == 0)
+        return hki_error(HK_ERR_SETTING, "HOCKET_TRANSPORT=%s leaves no transport",
+                         hki_setting_text(HKI_SET_TRANSPORT));
+    return HK_OK;
+}
+
+static void choose(void)
+{
+    trouble = parse(hki_setting_text(HKI_SET_TRANSPORT));
+    if (trouble != HK_OK)
+        snprintf(trouble_text, sizeof trouble_text, "%s", hk_last_error());
     chosen = true;
 }
 
@@ -76,10 +126,5 @@ const hk_transport_ops *const *hki_transports_usable(void)
 hk_status hki_transports_check(void)
 {
     pthread_once(&once, choose);
-    if (unknown[0])
-        return hki_error(HK_ERR_SETTING, "HOCKET_TRANSPORT names %s, which is not a transport", unknown);
-    if (!usable[0])
-        return hki_error(HK_ERR_SETTING, "HOCKET_TRANSPORT=%s leaves no transport",
-                         hki_setting_text(HKI_SET_TRANSPORT));
-    return HK_OK;
+    return trouble == HK_OK ? HK_OK : hki_error_set(trouble, trouble_text);
 }

@@ -8,9 +8,11 @@
 const hk_transport_ops *const *hki_transports_all(void);
 /* Puts one more before them (a test's). False when there is no room, or the choice has been made already. */
 bool hki_transports_add(const hk_transport_ops *ops);
-/* Those that HOCKET_TRANSPORT allows, ended by NULL. */
+/* Those that HOCKET_TRANSPORT allows, in order of preference, ended by NULL: built in, or plug-ins, which are loaded by
+ * the first call. */
 const hk_transport_ops *const *hki_transports_usable(void);
-/* HK_ERR_SETTING when HOCKET_TRANSPORT names one that does not exist, or leaves none. */
+/* HK_ERR_SETTING when HOCKET_TRANSPORT names one that does not exist, or leaves none; HK_ERR_UNSUPPORTED when it names
+ * a plug-in that does not fit (see comm/plugin.h). */
 hk_status hki_transports_check(void);
 
 #endif

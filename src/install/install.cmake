@@ -28,3 +28,8 @@ endforeach()
 list(JOIN pc_private_libraries " " pc_private_libraries)
 configure_file(src/install/hocket.pc.in hocket.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/hocket.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# Where plug-ins are installed, seen from the program: code of the static library finds them from there.
+file(RELATIVE_PATH libraries_from_programs ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+set_source_files_properties(src/comm/plugin.c PROPERTIES COMPILE_DEFINITIONS
+                            HKI_LIBRARIES_FROM_PROGRAMS="${libraries_from_programs}")
