@@ -97,8 +97,6 @@ static void sleep_armed(hki_endpoint *endpoint)
             set[i] = (struct pollfd){.fd = endpoint->transports[i]->event_fd(endpoint->instances[i]), .events = POLLIN};
         poll(set, endpoint->transport_count, SLEEP_MICROSECONDS / 1000);
     }
-    for (uint32_t i = 0; i < endpoint->transport_count; i++)
-        endpoint->transports[i]->disarm(endpoint->instances[i]);
 }
 
 /* Sleeps until something arrives, unless something is there already. */
@@ -117,6 +115,8 @@ static void sleep_a_while(hki_engine *engine)
         sleep_armed(endpoint);
     if (engine->lock)
         engine->lock(engine->context);
+    for (uint32_t i = 0; i < endpoint->transport_count; i++)
+        endpoint->transports[i]->disarm(endpoint->instances[i]);
 }
 
 static void yield(hki_engine *engine)
