@@ -252,7 +252,7 @@ static void put_inputs(call_running *call)
     int which = collective == HKI_COLL_BROADCAST && call->rank == is->root ? 1 : 0;
     unsigned char *begin = side_begin(call, which);
     for (int block = 0; block < call->side[which].blocks; block++)
-        values_input(&is->values, call->rank, block, 0, call->side[which].length[block],
+        values_input(&is->values, call->rank, block, call->side[which].length[block],
                      begin + call->side[which].first[block] * size);
 }
 
@@ -265,33 +265,33 @@ static bool put_result(const call_running *call, int block, uint64_t count, void
     case HKI_COLL_BROADCAST:
     case HKI_COLL_SCATTER:
     case HKI_COLL_SCATTERV:
-        values_input(values, call->is->root, call->is->algorithm->collective == HKI_COLL_BROADCAST ? 0 : rank, 0, count,
+        values_input(values, call->is->root, call->is->algorithm->collective == HKI_COLL_BROADCAST ? 0 : rank, count,
                      out);
         return true;
     case HKI_COLL_ALLGATHER:
     case HKI_COLL_ALLGATHERV:
     case HKI_COLL_GATHER:
     case HKI_COLL_GATHERV:
-        values_input(values, block, 0, 0, count, out);
+        values_input(values, block, 0, count, out);
         return true;
     case HKI_COLL_ALLTOALL:
     case HKI_COLL_ALLTOALLV:
-        values_input(values, block, rank, 0, count, out);
+        values_input(values, block, rank, count, out);
         return true;
     case HKI_COLL_REDUCE:
     case HKI_COLL_ALLREDUCE:
-        values_reduced(values, 0, last, 0, 0, count, out);
+        values_reduced(values, 0, last, 0, count, out);
         return true;
     case HKI_COLL_REDUCE_SCATTER:
     case HKI_COLL_REDUCE_SCATTERV:
-        values_reduced(values, 0, last, rank, 0, count, out);
+        values_reduced(values, 0, last, rank, count, out);
         return true;
     case HKI_COLL_SCAN:
-        values_reduced(values, 0, rank, 0, 0, count, out);
+        values_reduced(values, 0, rank, 0, count, out);
         return true;
     case HKI_COLL_EXSCAN:
         if (rank > 0)
-            values_reduced(values, 0, rank - 1, 0, 0, count, out);
+            values_reduced(values, 0, rank - 1, 0, count, out);
         return rank > 0;
     default:
         return false;

@@ -72,6 +72,21 @@ static void store(hk_type type, number value, void *out, uint64_t index)
     }
 }
 
+/* Values repeat with a period that no cut has, so that large buffers cost no more than copying. */
+enum { PERIOD = 4099 };
+
+static uint64_t first_period(uint64_t count)
+{
+    return count < PERIOD ? count : PERIOD;
+}
+
+static void repeat(hk_type type, uint64_t count, void *out)
+{
+    size_t size = hk_type_size(type);
+    for (uint64_t done = PERIOD; done < count; done *= 2)
+        memcpy((char *)out + done * size, out, (done < count - done ? done : count - done) * size);
+}
+
 /* --- what is contributed ---------------------------------------------------------------------------------------------
  */
 
@@ -122,15 +137,14 @@ static void raw(const values_of *of, uint64_t key, uint64_t first, uint64_t coun
     }
 }
 
-void values_input(const values_of *of, int rank, int block, uint64_t first, uint64_t count, void *out)
+void values_input(const values_of *of, int rank, int block, uint64_t count, void *out)
 {
-    uint64_t key = key_of(rank, block);
-    if (!of->reduces || of->type >= HK_TYPE_COUNT) {
-        raw(of, key, first, count, out);
-        return;
-    }
-    for (uint64_t i = 0; i < count; i++)
-        store(of->type, contribution(of, rank, values_noise(of->seed, key, first + i)), out, i);
+    uint64_t key = key_of(rank, block), some = first_period(count);
+    if (!of->reduces || of->type >= HK_TYPE_COUNT)
+        raw(of, key, 0, some, out);
+    for (uint64_t i = 0; i < some && of->reduces && of->type < HK_TYPE_COUNT; i++)
+        store(of->type, contribution(of, rank, values_noise(of->seed, key, i)), out, i);
+    repeat(of->type, count, out);
 }
 
 /* --- what comes of it ------------------------------------------------------------------------------------------------
@@ -202,13 +216,12 @@ static number scaled(const values_of *of, int rank, number value)
 }
 
 /* A logical operator's result is 0 or 1 even when one rank alone contributes to a prefix: then it is the input. */
-static void reduced_numbers(const values_of *of, int low, int high, int block, uint64_t first, uint64_t count,
-                            void *out)
+static void reduced_numbers(const values_of *of, int low, int high, int block, uint64_t count, void *out)
 {
     for (uint64_t i = 0; i < count; i++) {
         number total = {.u = 0};
         for (int rank = low; rank <= high; rank++) {
-            number one = contribution(of, rank, values_noise(of->seed, key_of(rank, block), first + i));
+            number one = contribution(of, rank, values_noise(of->seed, key_of(rank, block), i));
             if (of->op == VALUES_PREMUL)
                 one = scaled(of, rank, one);
             total = rank == low ? one : combine(of->type, of->op, total, one);
@@ -255,26 +268,27 @@ static void counting(const void *left, const void *right, void *out, uint64_t co
     }
 }
 
-static void reduced_opaque(const values_of *of, int low, int high, int block, uint64_t first, uint64_t count, void *out)
+static void reduced_opaque(const values_of *of, int low, int high, int block, uint64_t count, void *out)
 {
     hk_op_function *function = of->op == VALUES_AFFINE ? affine : triangular;
     for (uint64_t i = 0; i < count; i++) {
         char total[8], one[8];
-        raw(of, key_of(low, block), first + i, 1, total);
+        raw(of, key_of(low, block), i, 1, total);
         for (int rank = low + 1; rank <= high; rank++) {
-            raw(of, key_of(rank, block), first + i, 1, one);
+            raw(of, key_of(rank, block), i, 1, one);
             function(total, one, total, 1, of->type, NULL);
         }
         memcpy((char *)out + i * hk_type_size(of->type), total, hk_type_size(of->type));
     }
 }
 
-void values_reduced(const values_of *of, int low, int high, int block, uint64_t first, uint64_t count, void *out)
+void values_reduced(const values_of *of, int low, int high, int block, uint64_t count, void *out)
 {
     if (of->type >= HK_TYPE_COUNT)
-        reduced_opaque(of, low, high, block, first, count, out);
+        reduced_opaque(of, low, high, block, first_period(count), out);
     else
-        reduced_numbers(of, low, high, block, first, count, out);
+        reduced_numbers(of, low, high, block, first_period(count), out);
+    repeat(of->type, count, out);
 }
 
 /* --- operators -------------------------------------------------------------------------------------------------------

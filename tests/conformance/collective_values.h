@@ -40,9 +40,9 @@ const char *values_op_name(int op);
 hk_status values_op_make(const values_of *of, int rank, hk_op *op);
 void values_op_free(hk_op op);
 
-/* Writes what `rank` contributes to `count` elements of a block, from index `first`. */
-void values_input(const values_of *of, int rank, int block, uint64_t first, uint64_t count, void *out);
+/* Writes what `rank` contributes to the `count` elements of a block. */
+void values_input(const values_of *of, int rank, int block, uint64_t count, void *out);
 /* Writes the reduction of what ranks low … high contribute, in this order; an average divides by all ranks. */
-void values_reduced(const values_of *of, int low, int high, int block, uint64_t first, uint64_t count, void *out);
+void values_reduced(const values_of *of, int low, int high, int block, uint64_t count, void *out);
 
 #endif
