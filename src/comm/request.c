@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TESTS_PER_LOOK = 1024 }; /* hk_test looks at deadlines now and then; guessed */
+/* hk_test looks at deadlines now and then; guessed, as is how long another's reason may take. */
+enum { TESTS_PER_LOOK = 1024, REASON_NANOSECONDS = 500000000 };
 
 hk_request *hki_request_new(hk_comm *comm, hki_request_kind kind)
 {
@@ -30,6 +31,7 @@ hk_request *hki_request_new(hk_comm *comm, hki_request_kind kind)
     hki_list_init(&request->task.node);
     request->task.ended = false;
     request->task.status = HK_OK;
+    request->task.culprit = -1;
     request->transfer = NULL;
     request->binding = NULL;
     request->reducer.user = NULL;
@@ -42,6 +44,21 @@ hk_request *hki_request_new(hk_comm *comm, hki_request_kind kind)
     return request;
 }
 
+/* A rank that leaves although others need it mostly has a reason, such as the death of another, that those who told it
+ * are telling this rank as well: waits for that a moment. True when it came. */
+static bool hear_why(hk_comm *comm)
+{
+    hki_context *context = comm->context;
+    uint64_t end = hki_now() + REASON_NANOSECONDS;
+    context->endpoint.any_source++; /* look at every doorbell */
+    while (comm->poisoned == HK_OK && hki_now() < end) {
+        if (!hki_engine_progress(&context->engine))
+            hki_engine_pause(&context->engine);
+    }
+    context->endpoint.any_source--;
+    return comm->poisoned != HK_OK;
+}
+
 /* Why an operation failed, if the communicator does not know yet. */
 static hk_status explain(hk_request *request)
 {
@@ -49,17 +66,15 @@ static hk_status explain(hk_request *request)
     hk_status status = request->task.status;
     if (status == HK_OK || status == HK_ERR_TRUNCATED || comm->quiet)
         return status;
+    int culprit = request->kind == HKI_REQUEST_COLLECTIVE ? request->task.culprit : request->peer;
+    if (culprit >= 0 && hki_comm_channel(comm, (uint32_t)culprit)->departed && hear_why(comm))
+        return hki_error_set(comm->poisoned, comm->reason);
     char call[128], who[160] = "";
     hki_describe_call(&request->record, call, sizeof call);
-    for (uint32_t rank = 0; rank < comm->size && status == HK_ERR_PEER_LOST; rank++) {
-        if (!hki_comm_channel(comm, rank)->lost)
-            continue;
-        hki_comm_describe_rank(comm, rank, who, sizeof who);
-        break;
-    }
+    if (culprit >= 0)
+        hki_comm_describe_rank(comm, (uint32_t)culprit, who, sizeof who);
     if (request->kind == HKI_REQUEST_COLLECTIVE)
         return hki_comm_fail(comm, status, "%s: %s%s%s", call, who, *who ? ": " : "", hk_status_string(status));
-    hki_comm_describe_rank(comm, request->peer >= 0 ? (uint32_t)request->peer : 0, who, sizeof who);
     return hki_comm_fail(comm, status, "%s %s: %s", request->kind == HKI_REQUEST_SEND ? "send to" : "receive from", who,
                          hk_status_string(status));
 }

@@ -30,6 +30,7 @@ typedef struct hki_task {
     const hki_line_step *line; /* linear: the program's steps */
     bool linear;               /* runs in program order */
     bool ended;
+    int32_t culprit;    /* rank of the communicator whose message failed first; -1: nobody's */
     uint32_t position;  /* linear: next step */
     uint32_t remaining; /* graph: steps not complete */
     uint32_t ready_count;

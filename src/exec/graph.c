@@ -40,10 +40,12 @@ static void transfer_ended(hki_transfer *transfer, hk_status status)
     uint32_t index = transfer->step;
     task->transfers[index] = NULL;
     hki_transfer_release(task->engine->endpoint, transfer);
-    if (status == HK_OK)
+    if (status == HK_OK) {
         complete(task, index);
-    else if (task->status == HK_OK)
+    } else if (task->status == HK_OK) {
         task->status = status;
+        task->culprit = (int32_t)task->program->steps[index].peer;
+    }
 }
 
 /* Resolves pieces to addresses. A single piece is stored in the transfer itself. */

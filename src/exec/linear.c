@@ -122,6 +122,7 @@ bool hki_linear_run(hki_task *task)
         hki_task_end(task, HK_OK);
         return true;
     case HKI_LINE_LOST:
+        task->culprit = (int32_t)task->program->steps[task->position].peer;
         hki_task_end(task, HK_ERR_PEER_LOST);
         return true;
     case HKI_LINE_NO_ROOM: /* at one peer: must not delay the others */

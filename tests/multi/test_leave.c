@@ -83,6 +83,43 @@ static void test_ranks_may_free_and_exit_after_their_last_collective(void **stat
     leave_often(true);
 }
 
+/* A receive from anybody outlives the ranks that have left; so does one from a rank that is still there. */
+static int leave_a_receiver(hk_comm *comm, int rank, void *argument)
+{
+    int *place = argument, size = hk_comm_size(comm);
+    int64_t word = rank, got[2] = {-1, -1};
+    hk_request *requests[2];
+    hk_message message = {0};
+    EXPECT_OK(hk_allreduce(&word, got, 1, HK_INT64, HK_SUM, comm));
+    if (rank == 0) {
+        EXPECT_OK(hk_irecv(&got[0], 1, HK_INT64, HK_ANY_SOURCE, 3, comm, &requests[0]));
+        EXPECT_OK(hk_irecv(&got[1], 1, HK_INT64, 1, 4, comm, &requests[1]));
+    }
+    ranks_meet(place, size);
+    if (rank > 1)
+        return 0; /* leaves now */
+    if (rank == 1) {
+        ranks_nap(0.3);
+        EXPECT_OK(hk_send(&word, 1, HK_INT64, 0, 3, comm));
+        EXPECT_OK(hk_send(&word, 1, HK_INT64, 0, 4, comm));
+    } else {
+        EXPECT_OK(hk_wait_message(&requests[0], &message));
+        EXPECT(message.source == 1 && got[0] == 1);
+        EXPECT_OK(hk_wait(&requests[1]));
+        EXPECT(got[1] == 1);
+        EXPECT_STATUS(hk_recv(&word, 1, HK_INT64, 2, 3, comm, NULL), HK_ERR_PEER_LOST); /* this one needs it */
+        EXPECT_ERROR_NAMES("rank 2 on");
+    }
+    return 0;
+}
+
+static void test_who_leaves_harms_only_what_needs_it(void **state)
+{
+    (void)state;
+    ranks_options options = {.timeout = 20};
+    assert_int_equal(ranks_run(4, &options, leave_a_receiver, ranks_shared(sizeof(int))), 0);
+}
+
 /* --- nothing is left -------------------------------------------------------------------------------------------------
  */
 
@@ -308,6 +345,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranks_may_exit_after_their_last_collective),
         cmocka_unit_test(test_ranks_may_free_and_exit_after_their_last_collective),
+        cmocka_unit_test(test_who_leaves_harms_only_what_needs_it),
         cmocka_unit_test(test_contexts_leave_nothing_behind),
         cmocka_unit_test(test_a_freed_context_has_no_descriptor_thread_or_mapping),
         cmocka_unit_test(test_waiting_costs_next_to_nothing),
