@@ -1,0 +1,99 @@
+/*
+ * Who may join: the first bytes on every TCP connection, before anything else is sent or parsed. Both sides prove, by
+ * HMAC-SHA-256 over everything said so far, that they know the job's key, without showing it:
+ *
+ *   client                                             server
+ *   HELLO    version, byte order, purpose, ranks,  →
+ *            ids, nonce
+ *                                                  ←   CHALLENGE  version, byte order, nonce
+ *   PROOF    MAC("client", HELLO, CHALLENGE)       →
+ *                                                  ←   VERDICT    code, MAC("server", HELLO, CHALLENGE, code)
+ *   CONFIRM  (accepted only)                       →
+ *
+ * Both nonces are fresh, so nothing can be replayed; the role is part of what is authenticated, so nothing can be
+ * reflected. The server counts on a connection only once it is confirmed, so that a client that has turned to another
+ * one meanwhile loses nothing. Exactly the bytes of the handshake are read; those that follow are the connection's.
+ * A stranger can make a server hold one hki_handshake (a few hundred bytes, no allocation); how many and for how long
+ * is the caller's to limit. The layout of each message is in the README of transports/tcp.
+ */
+#ifndef HKI_NET_HANDSHAKE_H
+#define HKI_NET_HANDSHAKE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    HKI_HANDSHAKE_VERSION = 1,
+    HKI_HANDSHAKE_KEY = 32,
+    HKI_HANDSHAKE_NONCE = 32,
+    HKI_HELLO_BYTES = 72,
+    HKI_CHALLENGE_BYTES = 48,
+    HKI_PROOF_BYTES = 32,
+    HKI_VERDICT_BYTES = 40,
+    HKI_CONFIRM_BYTES = 8
+};
+
+/* What the connection is for; another purpose is refused. */
+typedef enum hki_purpose { HKI_PURPOSE_LINK = 1, HKI_PURPOSE_STORE = 2 } hki_purpose;
+
+/* Who is at both ends, as the client says, and as the server must find it. */
+typedef struct hki_parties {
+    uint32_t client_rank, server_rank;
+    uint64_t client_id, server_id; /* of contexts: two of one job and rank are told apart by them */
+} hki_parties;
+
+typedef enum hki_verdict_code {
+    HKI_ACCEPT = 1,
+    HKI_LATER = 2, /* not now: another connection to this client is under way, or it is not expected yet */
+    HKI_REFUSE = 3 /* never */
+} hki_verdict_code;
+
+/* The server's decision about a client that has proved itself. */
+typedef hki_verdict_code hki_admit(void *context, const hki_parties *parties);
+
+typedef enum hki_shake {
+    HKI_SHAKE_AGAIN, /* waits for the socket: see `writing` */
+    HKI_SHAKE_DONE,
+    HKI_SHAKE_LATER, /* client: the server says, later */
+    HKI_SHAKE_FAILED /* see `reason` */
+} hki_shake;
+
+typedef enum hki_shake_step {
+    HKI_STEP_HELLO,
+    HKI_STEP_CHALLENGE,
+    HKI_STEP_PROOF,
+    HKI_STEP_VERDICT,
+    HKI_STEP_CONFIRM,
+    HKI_STEP_OVER
+} hki_shake_step;
+
+typedef struct hki_handshake {
+    int fd;
+    bool server;
+    bool proved;  /* server: the client knows the key */
+    bool writing; /* waits until the socket is writable, else readable */
+    bool later;
+    hki_shake_step step; /* being sent or awaited */
+    size_t moved;        /* bytes of it so far */
+    hki_purpose purpose;
+    hki_parties parties; /* server: of the client only once it is known */
+    hki_admit *admit;
+    void *context;
+    const char *reason;
+    uint8_t key[HKI_HANDSHAKE_KEY];
+    uint8_t hello[HKI_HELLO_BYTES], challenge[HKI_CHALLENGE_BYTES];
+    uint8_t proof[HKI_PROOF_BYTES], verdict[HKI_VERDICT_BYTES], confirm[HKI_CONFIRM_BYTES];
+} hki_handshake;
+
+/* Over a connected non-blocking socket, which stays the caller's. The client says who it is and whom it wants. False
+ * when the kernel has no random bytes. */
+bool hki_handshake_client(hki_handshake *shake, int fd, hki_purpose purpose, const hki_parties *parties,
+                          const uint8_t key[HKI_HANDSHAKE_KEY]);
+/* The server knows its own rank and id; `admit` is called once, when the client has proved itself. */
+bool hki_handshake_server(hki_handshake *shake, int fd, hki_purpose purpose, uint32_t rank, uint64_t id,
+                          const uint8_t key[HKI_HANDSHAKE_KEY], hki_admit *admit, void *context);
+/* Goes as far as it can without blocking. After anything but AGAIN the handshake is over, and its keys are wiped. */
+hki_shake hki_handshake_step(hki_handshake *shake);
+
+#endif

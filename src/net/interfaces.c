@@ -1,0 +1,164 @@
+#include "net/interfaces.h"
+
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ITEM_BYTES = 80 };
+
+static uint8_t prefix_of(const struct sockaddr *mask, uint16_t family)
+{
+    hki_address bits;
+    unsigned count = 0;
+    if (mask == NULL)
+        return family == AF_INET ? 32 : 128;
+    struct sockaddr_storage copy = {.ss_family = family};
+    memcpy((char *)&copy + sizeof copy.ss_family, (const char *)mask + sizeof copy.ss_family,
+           (family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6)) - sizeof copy.ss_family);
+    if (!hki_address_from_socket((const struct sockaddr *)&copy, &bits))
+        return 0;
+    while (count < (family == AF_INET ? 32u : 128u) && (bits.bytes[count / 8] & 0x80 >> count % 8))
+        count++;
+    return (uint8_t)count;
+}
+
+static bool usable(const struct ifaddrs *one, hki_interface *result)
+{
+    if (one->ifa_addr == NULL || !(one->ifa_flags & IFF_UP) || !(one->ifa_flags & IFF_RUNNING) ||
+        !hki_address_from_socket(one->ifa_addr, &result->address))
+        return false;
+    snprintf(result->name, sizeof result->name, "%s", one->ifa_name);
+    result->index = if_nametoindex(one->ifa_name);
+    result->loopback = (one->ifa_flags & IFF_LOOPBACK) != 0;
+    result->prefix = prefix_of(one->ifa_netmask, result->address.family);
+    result->address.scope = hki_address_is_link_local(&result->address) ? result->index : 0;
+    return true;
+}
+
+int hki_interfaces_list(hki_interface *list, size_t capacity)
+{
+    struct ifaddrs *all;
+    size_t count = 0;
+    if (getifaddrs(&all) != 0)
+        return -1;
+    for (int link_local = 0; link_local < 2; link_local++)
+        for (const struct ifaddrs *one = all; one != NULL && count < capacity; one = one->ifa_next)
+            if (usable(one, &list[count]) && hki_address_is_link_local(&list[count].address) == (link_local != 0))
+                count++;
+    freeifaddrs(all);
+    return (int)count;
+}
+
+/* Whether an item of the list speaks of this address. */
+static bool matches(const char *item, const hki_interface *one)
+{
+    hki_address network;
+    unsigned prefix;
+    size_t length = strlen(item);
+    if (hki_address_parse_network(item, &network, &prefix))
+        return hki_address_within(&one->address, &network, prefix);
+    if (length > 0 && item[length - 1] == '*')
+        return strncmp(item, one->name, length - 1) == 0;
+    return strcmp(item, one->name) == 0;
+}
+
+/* The next item; NULL at the end. `bad` is set when it cannot be a name or a network. */
+static const char *next_item(const char *text, char item[ITEM_BYTES], bool *bad)
+{
+    size_t length = strcspn(text, ",");
+    *bad = length == 0 || length >= ITEM_BYTES;
+    if (!*bad) {
+        hki_address network;
+        unsigned prefix;
+        memcpy(item, text, length);
+        item[length] = '\0';
+        bool names_network = strpbrk(item, "/:") != NULL;
+        *bad = names_network ? !hki_address_parse_network(item, &network, &prefix) : length >= IF_NAMESIZE + 1;
+    }
+    return text[length] == ',' ? text + length + 1 : NULL;
+}
+
+/* Moves those that match to the front, in the order of the items. */
+static int choose_named(const char *text, hki_interface *list, int count, bool *bad)
+{
+    char item[ITEM_BYTES];
+    int chosen = 0;
+    while (text != NULL) {
+        text = next_item(text, item, bad);
+        if (*bad)
+            return 0;
+        for (int i = chosen; i < count; i++) {
+            if (!matches(item, &list[i]))
+                continue;
+            hki_interface one = list[i];
+            memmove(&list[chosen + 1], &list[chosen], (size_t)(i - chosen) * sizeof *list);
+            list[chosen++] = one;
+        }
+    }
+    return chosen;
+}
+
+static int choose_others(const char *text, hki_interface *list, int count, bool *bad)
+{
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        char item[ITEM_BYTES];
+        bool forbidden = false;
+        for (const char *rest = text; rest != NULL;) {
+            rest = next_item(rest, item, bad);
+            if (*bad)
+                return 0;
+            forbidden |= matches(item, &list[i]);
+        }
+        if (!forbidden)
+            list[kept++] = list[i];
+    }
+    return kept;
+}
+
+static int choose_usual(hki_interface *list, int count, const char **why)
+{
+    int outward = 0;
+    for (int i = 0; i < count; i++)
+        outward += !list[i].loopback;
+    *why = outward > 0 ? "all that are up, but loopback" : "only loopback is up";
+    int kept = 0;
+    for (int i = 0; i < count; i++)
+        if (outward == 0 || !list[i].loopback)
+            list[kept++] = list[i];
+    return kept;
+}
+
+static void describe(const hki_interface *list, int count, const char *before, char text[HKI_INTERFACES_REASON])
+{
+    size_t at = (size_t)snprintf(text, HKI_INTERFACES_REASON, "%s", before);
+    for (int i = 0; i < count && at < HKI_INTERFACES_REASON; i++) {
+        char address[HKI_ADDRESS_TEXT];
+        hki_address_text(&list[i].address, address);
+        at += (size_t)snprintf(text + at, HKI_INTERFACES_REASON - at, "%s%s %s", i > 0 ? ", " : " ", list[i].name,
+                               address);
+    }
+}
+
+int hki_interfaces_choose(const char *choice, hki_interface *list, int count, char reason[HKI_INTERFACES_REASON])
+{
+    bool bad = false;
+    const char *why = "as HOCKET_INTERFACE says";
+    hki_interface all[HKI_INTERFACES_MOST];
+    int known = count < HKI_INTERFACES_MOST ? count : HKI_INTERFACES_MOST, chosen;
+    memcpy(all, list, (size_t)known * sizeof *all);
+    if (*choice == '\0')
+        chosen = choose_usual(list, count, &why);
+    else if (*choice == '^')
+        chosen = choose_others(choice + 1, list, count, &bad);
+    else
+        chosen = choose_named(choice, list, count, &bad);
+    if (bad)
+        snprintf(reason, HKI_INTERFACES_REASON, "a list of names and networks (eth0, 10.0.0.0/8, ^lo) is expected");
+    else if (chosen == 0)
+        describe(all, known, known > 0 ? "there are" : "no interface is up", reason);
+    else
+        snprintf(reason, HKI_INTERFACES_REASON, "%s", why);
+    return bad ? -1 : chosen;
+}

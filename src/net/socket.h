@@ -1,0 +1,20 @@
+/* TCP sockets: non-blocking, closed on exec. Functions that make one return it, or a negative errno. */
+#ifndef HKI_NET_SOCKET_H
+#define HKI_NET_SOCKET_H
+
+#include "net/address.h"
+
+/* Listens at the address (all-zero bytes: at every address of the family); address->port 0: any free port, which is
+ * written back. `buffer` as for tune. */
+int hki_socket_listen(hki_address *address, size_t buffer);
+/* Starts to connect: writable when that has ended, see hki_socket_error. */
+int hki_socket_connect(const hki_address *to, size_t buffer);
+/* Takes a connection; *from is who it is. -EAGAIN when none waits. */
+int hki_socket_accept(int listener, hki_address *from);
+/* How connecting ended: 0 or an errno. */
+int hki_socket_error(int fd);
+/* No delay, keep-alive (a silent end is noticed within half a minute), and buffers of `buffer` bytes each (0: as the
+ * kernel sees fit). Best effort. */
+void hki_socket_tune(int fd, size_t buffer);
+
+#endif

@@ -1,0 +1,494 @@
+/* The TCP transport: its operations table, links, and the sleep. */
+#include "tcp.h"
+
+#include <errno.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    EVENTS = 64,
+    SILENT_MS = 20000, /* unanswered for so long, though something was sent again: the peer's machine is gone */
+    UNANSWERED = 3,    /* … and so often */
+    LOOK_NS = 1000000000
+};
+
+/* ---- fork: a child must not keep its parent's connections open, or nobody would see the parent end ---- */
+
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static hki_node registry = {&registry, &registry};
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&registry_lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&registry_lock);
+}
+
+static void in_child(void)
+{
+    hki_list_each (node, &registry) {
+        hk_transport *transport = hki_list_entry(node, hk_transport, registered);
+        for (uint32_t i = 0; i < transport->listener_count; i++)
+            close(transport->listeners[i]);
+        for (uint32_t rank = 0; rank < transport->services->ranks; rank++) {
+            hk_link *link = hki_tcp_link(transport, rank);
+            if (link != NULL && link->fd >= 0)
+                close(link->fd);
+        }
+    }
+    hki_list_init(&registry);
+    pthread_mutex_init(&registry_lock, NULL);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, after_fork, in_child);
+}
+
+static void enrol(hk_transport *transport, bool here)
+{
+    pthread_once(&fork_once, watch_forks);
+    pthread_mutex_lock(&registry_lock);
+    if (here)
+        hki_list_append(&registry, &transport->registered);
+    else
+        hki_list_remove(&transport->registered);
+    pthread_mutex_unlock(&registry_lock);
+}
+
+/* ---- connections ---- */
+
+void hki_tcp_need(hk_link *link)
+{
+    hk_transport *transport = link->transport;
+    if (link->wanted)
+        return;
+    link->wanted = true;
+    hk_link *first = atomic_load(&transport->control.wanted);
+    do
+        link->next_wanted = first;
+    while (!atomic_compare_exchange_weak(&transport->control.wanted, &first, link));
+    hki_tcp_control_ring(transport);
+}
+
+static void adopt(hk_link *link)
+{
+    hk_transport *transport = link->transport;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = link};
+    if (link->offered < 0 || epoll_ctl(transport->epoll, EPOLL_CTL_ADD, link->offered, &event) != 0) {
+        if (link->offered >= 0) {
+            snprintf(link->reason, sizeof link->reason, "the connection to rank %d cannot be watched: %s",
+                     (int)link->peer.rank, strerror(errno));
+            close(link->offered);
+        }
+        link->state = HK_LINK_LOST;
+        link->ended = link->news = true;
+        transport->changed++;
+    } else {
+        link->fd = link->offered;
+        link->state = HK_LINK_UP;
+        link->ready = true;
+        transport->up++;
+    }
+    hki_tcp_enliven(link);
+}
+
+void hki_tcp_adopt(hk_transport *transport)
+{
+    if (atomic_load_explicit(&transport->offers, memory_order_relaxed) == NULL)
+        return;
+    for (hk_link *link = atomic_exchange(&transport->offers, NULL); link != NULL;) {
+        hk_link *following = link->next_offer;
+        adopt(link);
+        link = following;
+    }
+}
+
+static void note(hk_link *link, uint32_t events)
+{
+    if (link->ended)
+        return;
+    if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+        link->hung_up = true;
+    if (events & ~(uint32_t)EPOLLOUT) {
+        link->ready = true;
+        hki_tcp_enliven(link);
+    }
+    if ((events & EPOLLOUT) && (link->starved || link->gated)) {
+        link->starved = false;
+        hki_tcp_gate(link, false);
+        link->transport->relieved = true;
+    }
+}
+
+void hki_tcp_harvest(hk_transport *transport)
+{
+    struct epoll_event events[EVENTS];
+    int count;
+    do {
+        count = epoll_wait(transport->epoll, events, EVENTS, 0);
+        for (int i = 0; i < count; i++) {
+            uint64_t bell;
+            if (events[i].data.ptr != NULL)
+                note(events[i].data.ptr, events[i].events);
+            else if (read(transport->event, &bell, sizeof bell) == sizeof bell)
+                hki_tcp_adopt(transport);
+        }
+    } while (count == EVENTS);
+}
+
+static size_t tcp_poll(hk_transport *transport, uint32_t *ranks, size_t capacity)
+{
+    size_t count = 0;
+    if (transport->connected == 0)
+        return 0;
+    hki_tcp_adopt(transport);
+    if (HKI_UNLIKELY(atomic_load_explicit(&transport->owing, memory_order_relaxed) > 0))
+        hki_tcp_pay_all(transport);
+    if (transport->up > 0 || !hki_list_empty(&transport->lively))
+        hki_tcp_harvest(transport);
+    hki_list_each_safe (node, following, &transport->lively) {
+        hk_link *link = hki_list_entry(node, hk_link, lively);
+        if (count == capacity)
+            break;
+        if (!hki_tcp_pending(link)) {
+            hki_list_remove(node);
+            continue;
+        }
+        link->news = false;
+        ranks[count++] = (uint32_t)link->peer.rank;
+    }
+    return count;
+}
+
+/* The kernel waits a quarter of an hour until it gives up a peer that does not answer, and its own shorter limit
+ * (TCP_USER_TIMEOUT) also ends connections to peers that merely do not read. Here only silence counts: nothing was
+ * acknowledged for a while, though it was sent several times. */
+static bool silent(const hk_link *link)
+{
+    struct tcp_info info = {0};
+    socklen_t length = sizeof info;
+    if (getsockopt(link->fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
+        return false;
+    return info.tcpi_last_ack_recv >= SILENT_MS &&
+           (info.tcpi_retransmits >= UNANSWERED || info.tcpi_probes >= UNANSWERED);
+}
+
+static void look_for_silence(hk_transport *transport)
+{
+    uint64_t now = transport->services->now(transport->services->core);
+    if (now < transport->next_look)
+        return;
+    transport->next_look = now + LOOK_NS;
+    for (uint32_t rank = 0; rank < transport->services->ranks; rank++) {
+        hk_link *link = hki_tcp_link(transport, rank);
+        if (link == NULL || link->state != HK_LINK_UP || link->hung_up || !silent(link))
+            continue;
+        link->hung_up = true;
+        link->error = ETIMEDOUT;
+        hki_tcp_enliven(link);
+    }
+}
+
+static size_t tcp_check(hk_transport *transport)
+{
+    hki_tcp_adopt(transport);
+    if (transport->up > 0) {
+        hki_tcp_harvest(transport);
+        look_for_silence(transport);
+        hki_list_each (node, &transport->lively)
+            hki_tcp_end(hki_list_entry(node, hk_link, lively));
+    }
+    size_t changed = transport->changed;
+    transport->changed = 0;
+    return changed;
+}
+
+/* ---- sleeping ---- */
+
+/* True when a send that found no room would find some now. */
+static bool gate_opens(hk_transport *transport)
+{
+    for (uint32_t rank = 0; transport->gated > 0 && rank < transport->services->ranks; rank++) {
+        hk_link *link = hki_tcp_link(transport, rank);
+        if (link != NULL && link->gated && hki_tcp_gate_open(link)) {
+            hki_tcp_gate(link, false);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool tcp_arm(hk_transport *transport)
+{
+    hki_tcp_adopt(transport);
+    hki_tcp_pay_all(transport);
+    hki_tcp_harvest(transport);
+    if (transport->relieved) {
+        transport->relieved = false;
+        return false;
+    }
+    hki_list_each_safe (node, following, &transport->lively) {
+        if (hki_tcp_pending(hki_list_entry(node, hk_link, lively)))
+            return false;
+        hki_list_remove(node);
+    }
+    return !gate_opens(transport);
+}
+
+/* The kernel keeps account of what arrives: there is nothing to undo. */
+static void tcp_disarm(hk_transport *transport)
+{
+    (void)transport;
+}
+
+static int tcp_event_fd(hk_transport *transport)
+{
+    return transport->epoll;
+}
+
+/* ---- links ---- */
+
+static hk_status tcp_address(hk_transport *transport, void *address, size_t *bytes)
+{
+    if (!transport->listening) {
+        hk_status status = hki_tcp_listen(transport);
+        if (status != HK_OK)
+            return status;
+        transport->listening = true;
+    }
+    return hki_tcp_publish(transport, address, bytes);
+}
+
+static hk_status tcp_connect(hk_transport *transport, const hk_peer *peer, const void *address, size_t bytes,
+                             hk_link **result)
+{
+    const hk_transport_services *services = transport->services;
+    uint32_t rank = (uint32_t)peer->rank;
+    if (peer->rank < 0 || rank >= services->ranks || peer->rank == services->self->rank ||
+        hki_tcp_link(transport, rank) != NULL) {
+        services->error(services->core, HK_ERR_UNSUPPORTED, "tcp: rank %d is not another rank of %u, or has a link",
+                        (int)peer->rank, services->ranks);
+        return HK_ERR_UNSUPPORTED;
+    }
+    hk_link *link = calloc(1, sizeof *link);
+    if (link == NULL) {
+        services->error(services->core, HK_ERR_NO_MEMORY, "tcp: no memory for a link");
+        return HK_ERR_NO_MEMORY;
+    }
+    link->transport = transport;
+    link->peer = *peer;
+    link->fd = link->offered = -1;
+    hki_list_init(&link->lively);
+    hki_list_init(&link->dial.node);
+    hk_status status = hki_tcp_candidates(link, address, bytes);
+    if (status == HK_OK)
+        status = hki_tcp_control_start(transport);
+    if (status != HK_OK) {
+        free(link->candidates);
+        free(link);
+        return status;
+    }
+    transport->connected++;
+    atomic_store_explicit(&transport->links[rank], link, memory_order_release);
+    *result = link;
+    return HK_OK;
+}
+
+static hk_link_state tcp_link_state(hk_link *link, const char **reason)
+{
+    if (link->hung_up)
+        hki_tcp_end(link);
+    if (reason != NULL)
+        *reason = link->reason;
+    return link->state;
+}
+
+/* ---- the instance ---- */
+
+static void discard_arrivals(const hk_link *link);
+
+static void release(hk_transport *transport)
+{
+    for (uint32_t rank = 0; transport->links != NULL && rank < transport->services->ranks; rank++) {
+        hk_link *link = hki_tcp_link(transport, rank);
+        if (link == NULL)
+            continue;
+        hki_tcp_forget_owed(link);
+        if (link->fd >= 0) {
+            discard_arrivals(link);
+            close(link->fd);
+        }
+        hki_tcp_release_buffer(link);
+        free(link->candidates);
+        free(link);
+    }
+    for (uint32_t i = 0; i < transport->listener_count; i++)
+        close(transport->listeners[i]);
+    for (uint32_t i = 0; i < transport->spares; i++)
+        free(transport->spare[i]);
+    if (transport->epoll >= 0)
+        close(transport->epoll);
+    if (transport->event >= 0)
+        close(transport->event);
+    pthread_mutex_destroy(&transport->owing_lock);
+    free(transport->links);
+    free(transport);
+}
+
+/* Tables and descriptors: 0 or an errno. */
+static int prepare(hk_transport *transport)
+{
+    struct epoll_event bell = {.events = EPOLLIN};
+    transport->links = calloc(transport->services->ranks, sizeof *transport->links);
+    if (transport->links == NULL)
+        return ENOMEM;
+    transport->epoll = epoll_create1(EPOLL_CLOEXEC);
+    transport->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (transport->epoll < 0 || transport->event < 0 ||
+        epoll_ctl(transport->epoll, EPOLL_CTL_ADD, transport->event, &bell) != 0)
+        return errno;
+    return 0;
+}
+
+static hk_status tcp_open(const hk_transport_services *services, hk_transport **result, hk_transport_limits *limits)
+{
+    hk_transport *transport = calloc(1, sizeof *transport);
+    if (transport == NULL) {
+        services->error(services->core, HK_ERR_NO_MEMORY, "tcp transport");
+        return HK_ERR_NO_MEMORY;
+    }
+    transport->services = services;
+    transport->pid = getpid();
+    transport->epoll = transport->event = -1;
+    hki_list_init(&transport->lively);
+    hki_list_init(&transport->registered);
+    hki_list_init(&transport->control.dialling);
+    hki_list_init(&transport->control.attempts);
+    hki_list_init(&transport->control.over);
+    pthread_mutex_init(&transport->owing_lock, NULL);
+    int error = prepare(transport);
+    if (error != 0) {
+        services->error(services->core, HK_ERR_SYSTEM, "tcp transport: %s", strerror(error));
+        release(transport);
+        return HK_ERR_SYSTEM;
+    }
+    enrol(transport, true);
+    /* alpha and beta: two processes over loopback, one way; a network's own are measured by `hocket tune`. */
+    *limits = (hk_transport_limits){.inline_bytes = HK_TRANSPORT_WHOLE,
+                                    .eager_bytes = HKI_TCP_EAGER,
+                                    .piece_bytes = HKI_TCP_PIECE,
+                                    .get_bytes = SIZE_MAX,
+                                    .alpha_ns = 4000,
+                                    .beta_ns = 0.17};
+    *result = transport;
+    return HK_OK;
+}
+
+/* What was sent may still get lost when the connection is closed now. Over loopback nothing gets lost on the way, and
+ * waiting for the acknowledgement would only wait for the peer's delay of it. */
+static bool undelivered(const hk_link *link)
+{
+    struct tcp_info info = {0};
+    socklen_t length = sizeof info;
+    int bytes = 0;
+    unsigned long question = hki_address_is_loopback(&link->other_end) ? SIOCOUTQNSD : SIOCOUTQ;
+    return link->state == HK_LINK_UP && ioctl(link->fd, question, &bytes) == 0 && bytes > 0 &&
+           getsockopt(link->fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_state != TCP_CLOSE;
+}
+
+/* What nobody will read any more: left in the kernel, it would make close reset the connection. */
+static void discard_arrivals(const hk_link *link)
+{
+    enum { ROUNDS = 64, BYTES = 1 << 20 };
+    for (int i = 0; i < ROUNDS && recv(link->fd, NULL, BYTES, MSG_TRUNC | MSG_DONTWAIT) > 0; i++)
+        ;
+}
+
+/* All that was sent, and the goodbye behind it, is on its way to the peers before the connections are closed. */
+static void depart(hk_transport *transport, double timeout)
+{
+    const hk_transport_services *services = transport->services;
+    uint64_t end = services->now(services->core) + (uint64_t)(timeout * 1e9);
+    bool busy = true;
+    for (int round = 0; busy && (round == 0 || services->now(services->core) < end); round++) {
+        struct timespec nap = {.tv_nsec = round < 20 ? 50000 : 1000000};
+        if (round > 0)
+            nanosleep(&nap, NULL);
+        busy = false;
+        for (uint32_t rank = 0; rank < services->ranks; rank++) {
+            hk_link *link = hki_tcp_link(transport, rank);
+            if (link == NULL || link->state != HK_LINK_UP || atomic_load(&link->unsendable))
+                continue;
+            bool paid = !atomic_load(&link->owing) || hki_tcp_pay(link);
+            if (paid && !link->departed)
+                link->departed = hki_tcp_say_goodbye(link) || atomic_load(&link->owing);
+            busy |= !link->departed || atomic_load(&link->owing) || undelivered(link);
+        }
+    }
+}
+
+static void tcp_close(hk_transport *transport, double timeout)
+{
+    if (getpid() != transport->pid)
+        return; /* a forked child: the parent's links are not its own to end */
+    hki_tcp_control_stop(transport);
+    hki_tcp_adopt(transport);
+    depart(transport, timeout);
+    enrol(transport, false);
+    release(transport);
+}
+
+static size_t tcp_counters(hk_transport *transport, const char **names, uint64_t *values, size_t capacity)
+{
+    const hki_tcp_counts *counts = &transport->counts;
+    const struct {
+        const char *name;
+        uint64_t value;
+    } table[] = {{"connections", transport->up},
+                 {"frames_sent", counts->frames_out},
+                 {"bytes_sent", counts->bytes_out},
+                 {"send_calls", counts->sends},
+                 {"partial_sends", counts->partial},
+                 {"frames_received", counts->frames_in},
+                 {"receive_calls", counts->receives},
+                 {"empty_receives", counts->empty},
+                 {"refused", atomic_load(&transport->control.refused)}};
+    size_t count = sizeof table / sizeof table[0];
+    for (size_t i = 0; i < count && i < capacity; i++) {
+        names[i] = table[i].name;
+        values[i] = table[i].value;
+    }
+    return count;
+}
+
+const hk_transport_ops hk_transport_tcp = {.size = sizeof(hk_transport_ops),
+                                           .abi = HK_TRANSPORT_ABI,
+                                           .name = "tcp",
+                                           .open = tcp_open,
+                                           .close = tcp_close,
+                                           .address = tcp_address,
+                                           .connect = tcp_connect,
+                                           .link_state = tcp_link_state,
+                                           .send = hki_tcp_send,
+                                           .peek = hki_tcp_peek,
+                                           .read = hki_tcp_read,
+                                           .consume = hki_tcp_consume,
+                                           .poll = tcp_poll,
+                                           .check = tcp_check,
+                                           .arm = tcp_arm,
+                                           .disarm = tcp_disarm,
+                                           .event_fd = tcp_event_fd,
+                                           .counters = tcp_counters};

@@ -1,0 +1,245 @@
+/*
+ * The TCP transport's own structures, and what its files offer one another. README.md has the wire format and says
+ * which thread touches what.
+ *
+ * Two threads: the caller's (any thread of the application, one at a time) reads and writes established connections;
+ * the control thread makes them. What both touch is marked.
+ */
+#ifndef HKI_TCP_TCP_H
+#define HKI_TCP_TCP_H
+
+#include "frame.h"
+
+#include "base/list.h"
+#include "net/address.h"
+#include "net/handshake.h"
+#include "net/interfaces.h"
+
+#include <hocket/transport.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#define HKI_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+enum {
+    HKI_TCP_ADDRESSES = 20, /* of one rank that are published */
+    HKI_TCP_LISTENERS = HKI_TCP_ADDRESSES,
+    HKI_TCP_REASON = 512,
+    HKI_TCP_EAGER = 64 << 10,
+    HKI_TCP_PIECE = 256 << 10,
+    HKI_TCP_BUFFER = 128 << 10, /* of arrivals: an eager frame fits whole, many small ones come by one call */
+    HKI_TCP_SPARE_BUFFERS = 8
+};
+
+/* One connection that is not established: being dialled, or accepted and unproved. The control thread's. */
+typedef struct hki_attempt {
+    hki_node node;
+    int fd; /* -1: over, to be freed after this round of events */
+    bool dialled, connecting;
+    hk_link *link; /* dialled: to whom; accepted: from whom, once it has proved itself */
+    hk_transport *transport;
+    uint64_t deadline;
+    hki_address address; /* of the other end */
+    hki_handshake shake;
+} hki_attempt;
+
+/* A link as the control thread sees it. */
+typedef struct hki_dial {
+    hki_node node;        /* in control.dialling while a connection is wanted and there is none */
+    bool established;     /* handed over, or given up */
+    hki_attempt *attempt; /* own, in progress */
+    hki_attempt *half;    /* accepted from the peer, not confirmed yet */
+    uint32_t next;        /* candidate to try */
+    uint32_t passes;      /* over all candidates so far */
+    uint32_t refused;     /* passes in a row in which every candidate refused */
+    bool others;          /* this pass met something else than a refusal */
+    uint64_t again;       /* when to try next */
+    uint64_t pause;       /* before that, next time */
+    uint64_t deadline;    /* when to give up */
+    char tried[HKI_TCP_REASON / 2];
+} hki_dial;
+
+struct hk_link {
+    hk_transport *transport;
+    hk_peer peer;
+    int fd; /* -1: none yet, or no more */
+    hk_link_state state;
+
+    /* arrivals: in[start … end), a part of the stream */
+    unsigned char *in;
+    size_t start, end, capacity;
+    hk_frame head; /* of the frame whose header has been taken off the stream */
+    bool headed;   /* there is one */
+    size_t length; /* of its payload */
+    size_t left;   /* of its payload, not yet taken */
+    size_t skip;   /* bytes to drop before the next header */
+    bool bulk;     /* large payloads come: do not buffer what can be read straight to its place */
+    bool short_read;
+    bool ready;   /* the socket may have something: set by events, cleared by an empty read */
+    bool hung_up; /* all that will ever come is in the kernel */
+    bool ended;   /* and has been read, or will not be */
+    int error;    /* why it hung up, if known; 0: the peer closed the connection */
+    bool news;    /* the link has ended, and poll has not said so yet */
+    uint32_t round;
+    hki_node lively; /* in transport.lively while there may be something to take */
+
+    /* departures */
+    bool starved;       /* the last send met a full socket */
+    bool gated;         /* … or was not tried, since only a part would fit */
+    bool tight;         /* the socket was full lately */
+    bool departed;      /* our goodbye is said */
+    _Atomic bool owing; /* both threads: out[] waits to be sent, under transport.owing_lock */
+    _Atomic bool unsendable;
+    unsigned char *out;
+    size_t out_start, out_end;
+
+    /* connecting */
+    bool wanted;              /* this rank has tried to send or to receive */
+    hki_address *candidates;  /* where the peer may be reached, best first; the control thread reads it */
+    uint32_t candidate_count; /* fixed before the link is wanted */
+    hki_dial dial;            /* the control thread's */
+    hk_link *next_wanted;     /* both threads: stack of links to dial */
+    hk_link *next_offer;      /* both threads: stack of links that are connected, or have failed */
+    int offered;              /* the connection; -1: failed, see reason */
+    hki_address other_end;    /* of the connection */
+    char reason[HKI_TCP_REASON];
+};
+
+typedef struct hki_tcp_counts {
+    uint64_t frames_out, bytes_out, sends, partial, frames_in, receives, empty;
+} hki_tcp_counts;
+
+typedef struct hki_tcp_control {
+    pthread_t thread;
+    bool running;
+    int epoll, event;
+    _Atomic bool stop;
+    _Atomic(hk_link *) wanted; /* both threads */
+    _Atomic bool watching;     /* both threads: it looks after links that owe */
+    uint64_t owing_at, owing_pause;
+    int owing_rounds;
+    hki_node dialling; /* links */
+    hki_node attempts;
+    hki_node over;            /* attempts to be freed */
+    uint32_t strangers;       /* accepted, unproved */
+    uint64_t accept_from;     /* no descriptors left: accept again from then on */
+    uint32_t complaints;      /* of refused connections, logged */
+    _Atomic uint64_t refused; /* both threads */
+} hki_tcp_control;
+
+struct hk_transport {
+    const hk_transport_services *services;
+    pid_t pid;
+    uint64_t machine; /* tells whether a peer's loopback is ours */
+    bool wide;        /* other machines may be talked to: there is a job key, or it is said not to matter */
+    size_t buffer;    /* of sockets */
+    double connect_timeout;
+    hki_interface interfaces[HKI_INTERFACES_MOST]; /* of this machine, all */
+    hki_interface chosen[HKI_INTERFACES_MOST];     /* those that may be used */
+    int interface_count, chosen_count;
+    bool listening;
+    int listeners[HKI_TCP_LISTENERS];
+    uint32_t listener_count;
+    hki_address published[HKI_TCP_ADDRESSES];
+    uint32_t published_count;
+
+    _Atomic(hk_link *) *links; /* by rank; set by connect, read by both threads */
+    uint32_t connected;        /* links made by connect */
+    uint32_t up;               /* connections, ever */
+    int epoll, event;          /* the caller's: connections (edges), and a bell for offers */
+    _Atomic(hk_link *) offers; /* both threads */
+    hki_node lively;
+    uint32_t round, seen, crowd; /* links polled since the round began, and in the last one */
+    bool relieved;               /* a starved link found room, and arm has not said so */
+    uint32_t gated;              /* links */
+    uint32_t changed;            /* links that ended since the last check */
+    uint64_t next_look;          /* at silent connections */
+    pthread_mutex_t owing_lock;
+    _Atomic uint32_t owing; /* links */
+    unsigned char *spare[HKI_TCP_SPARE_BUFFERS];
+    uint32_t spares;
+    hki_tcp_counts counts;
+    hki_tcp_control control;
+    hki_node registered; /* among the process's transports, for fork */
+};
+
+static inline hk_link *hki_tcp_link(hk_transport *transport, uint32_t rank)
+{
+    return rank < transport->services->ranks ? atomic_load_explicit(&transport->links[rank], memory_order_acquire)
+                                             : NULL;
+}
+
+/* ---- tcp.c ---- */
+
+/* This rank needs the link: the control thread is told once. */
+void hki_tcp_need(hk_link *link);
+/* Takes over connections that the control thread has made, and what it has given up. */
+void hki_tcp_adopt(hk_transport *transport);
+/* Takes note of what the kernel says about connections. */
+void hki_tcp_harvest(hk_transport *transport);
+/* Puts the link among those with something to take. */
+static inline void hki_tcp_enliven(hk_link *link)
+{
+    if (hki_list_empty(&link->lively))
+        hki_list_append(&link->transport->lively, &link->lively);
+}
+
+/* ---- send.c ---- */
+
+hk_transport_result hki_tcp_send(hk_link *link, const hk_frame *frame, const void *payload, size_t bytes);
+/* Sends what the link owes. True when nothing is left. Either thread. */
+bool hki_tcp_pay(hk_link *link);
+/* Sends what links owe, as far as it goes. */
+void hki_tcp_pay_all(hk_transport *transport);
+/* True when a send that was not tried for want of room would find some now; else the kernel will say so. */
+bool hki_tcp_gate_open(hk_link *link);
+void hki_tcp_gate(hk_link *link, bool closed);
+/* Says goodbye; false when it is owed. */
+bool hki_tcp_say_goodbye(hk_link *link);
+void hki_tcp_forget_owed(hk_link *link);
+
+/* ---- receive.c ---- */
+
+hk_transport_result hki_tcp_peek(hk_link *link, hk_arrival *arrival);
+hk_transport_result hki_tcp_read(hk_link *link, void *destination, size_t bytes, size_t *moved);
+void hki_tcp_consume(hk_link *link);
+/* Whether peek or read would get further than before; looks into the socket if that may have something. */
+bool hki_tcp_pending(hk_link *link);
+/* The connection has hung up: takes what has come, and ends the link. */
+void hki_tcp_end(hk_link *link);
+void hki_tcp_release_buffer(hk_link *link);
+
+/* ---- listen.c ---- */
+
+/* Reads settings, chooses interfaces, listens. */
+hk_status hki_tcp_listen(hk_transport *transport);
+/* What `address` publishes. */
+hk_status hki_tcp_publish(const hk_transport *transport, void *address, size_t *bytes);
+/* Fills the link's candidates, best first, from what the peer has published. */
+hk_status hki_tcp_candidates(hk_link *link, const void *address, size_t bytes);
+
+/* ---- control.c ---- */
+
+hk_status hki_tcp_control_start(hk_transport *transport);
+/* Ends the thread. What it was about to hand over is offered, and half-made connections are told goodbye. */
+void hki_tcp_control_stop(hk_transport *transport);
+/* Wakes the control thread. */
+void hki_tcp_control_ring(hk_transport *transport);
+/* Hands a connection (or -1: the link has failed, link->reason says why) to the caller's thread. */
+void hki_tcp_offer(hk_link *link, int fd);
+
+/* ---- dial.c: the control thread's side of links ---- */
+
+/* A connection is wanted. */
+void hki_dial_want(hk_link *link);
+/* The attempt's socket has something to say. */
+void hki_attempt_event(hki_attempt *attempt);
+/* A new connection from somebody. */
+void hki_attempt_accept(hk_transport *transport, int fd, const hki_address *from);
+void hki_attempt_drop(hki_attempt *attempt);
+/* Looks at deadlines; returns when to look again (UINT64_MAX: never). */
+uint64_t hki_dial_times(hk_transport *transport, uint64_t now);
+
+#endif
