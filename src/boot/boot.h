@@ -20,6 +20,10 @@ typedef struct hki_place {
     bool has_key;               /* a job key is known: ranks of other hosts may be trusted */
     uint8_t key[HKI_KEY_BYTES]; /* derived from the job key; zero without */
     const char *source;         /* "hocket run", "store", "environment", "alone": for logs */
+    /* What this host is made of, packed, as one process of it read it for all, and as that one may use it. NULL when
+     * nobody handed it on. Not checked. */
+    const void *topology;
+    size_t topology_bytes;
 } hki_place;
 
 /* Finds the place: options->store with rank and ranks; else what `hocket run` handed on (HOCKET_LAUNCH, consumed); else

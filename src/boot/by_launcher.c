@@ -102,33 +102,49 @@ static hk_status send_message(uint32_t kind, const void *payload, size_t bytes, 
     return send_bytes(payload, bytes, deadline);
 }
 
-static hk_status receive_failure(uint64_t bytes, uint64_t deadline)
+static hk_status unknown_answer(void)
+{
+    return hki_error(HK_ERR_BOOTSTRAP, "`hocket run` answered in an unknown way: another version of Hocket?");
+}
+
+/* Receives what must be on its way, since an answer has begun to arrive. */
+static hk_status receive_rest(void *data, size_t bytes)
+{
+    hk_status status = receive_bytes(data, bytes, after(10));
+    return status == HK_ERR_TIMEOUT ? hki_error(HK_ERR_BOOTSTRAP, "`hocket run` stopped in the middle of an answer")
+                                    : status;
+}
+
+static hk_status receive_failure(uint64_t bytes)
 {
     char text[HKI_LAUNCH_TEXT_MAX + 1];
     size_t length = bytes < HKI_LAUNCH_TEXT_MAX ? (size_t)bytes : HKI_LAUNCH_TEXT_MAX;
-    HK_TRY(receive_bytes(text, length, deadline));
+    HK_TRY(receive_rest(text, length));
     text[length] = '\0';
     return hki_error(HK_ERR_BOOTSTRAP, "%s", text);
 }
 
-/* Receives the answer `kind` of exactly `bytes` bytes, or the failure that came instead. HK_ERR_TIMEOUT only as long as
- * nothing of it has arrived. */
-static hk_status receive_message(uint32_t kind, void *payload, size_t bytes, uint64_t deadline)
+/* Receives the beginning of the answer `kind` and how many bytes follow, or the failure that came instead.
+ * HK_ERR_TIMEOUT only as long as nothing has arrived. */
+static hk_status receive_header(uint32_t kind, uint64_t *bytes, uint64_t deadline)
 {
     hki_launch_header header;
     HK_TRY(await(POLLIN, deadline));
-    /* It has begun to arrive, so the rest is on its way. */
-    uint64_t rest = after(10);
-    hk_status status = receive_bytes(&header, sizeof header, rest);
-    if (status == HK_OK && (header.magic != HKI_LAUNCH_MAGIC ||
-                            (header.kind != HKI_LAUNCH_FAIL && (header.kind != kind || header.bytes != bytes))))
-        return hki_error(HK_ERR_BOOTSTRAP, "`hocket run` answered in an unknown way: another version of Hocket?");
-    if (status == HK_OK && header.kind == HKI_LAUNCH_FAIL)
-        status = receive_failure(header.bytes, rest);
-    else if (status == HK_OK)
-        status = receive_bytes(payload, bytes, rest);
-    return status == HK_ERR_TIMEOUT ? hki_error(HK_ERR_BOOTSTRAP, "`hocket run` stopped in the middle of an answer")
-                                    : status;
+    HK_TRY(receive_rest(&header, sizeof header));
+    if (header.magic != HKI_LAUNCH_MAGIC || (header.kind != HKI_LAUNCH_FAIL && header.kind != kind))
+        return unknown_answer();
+    if (header.kind == HKI_LAUNCH_FAIL)
+        return receive_failure(header.bytes);
+    *bytes = header.bytes;
+    return HK_OK;
+}
+
+/* The same with exactly `bytes` bytes following, which it receives as well. */
+static hk_status receive_message(uint32_t kind, void *payload, size_t bytes, uint64_t deadline)
+{
+    uint64_t following;
+    HK_TRY(receive_header(kind, &following, deadline));
+    return following == bytes ? receive_rest(payload, bytes) : unknown_answer();
 }
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -205,6 +221,11 @@ static void end_turn(void)
  * The source
  * ------------------------------------------------------------------------------------------------------------- */
 
+typedef struct launcher_boot {
+    hki_boot boot;
+    void *topology;
+} launcher_boot;
+
 static hk_status launcher_exchange(hki_boot *boot, const void *mine, size_t bytes, void *all, double timeout)
 {
     if (bytes > HKI_LAUNCH_RECORD_MAX)
@@ -227,19 +248,38 @@ static hk_status launcher_exchange(hki_boot *boot, const void *mine, size_t byte
 static void launcher_leave(hki_boot *boot)
 {
     end_turn();
+    free(((launcher_boot *)boot)->topology);
     free(boot);
 }
 
 static const hki_boot_ops launcher_ops = {.exchange = launcher_exchange, .leave = launcher_leave};
 
-static hk_status ask_place(hki_launch_place *place)
+/* Receives the place and the topology behind it, newly allocated (NULL: none). */
+static hk_status receive_place(hki_launch_place *place, void **topology, uint64_t deadline)
+{
+    uint64_t bytes;
+    HK_TRY(receive_header(HKI_LAUNCH_PLACE, &bytes, deadline));
+    if (bytes < sizeof *place)
+        return unknown_answer();
+    HK_TRY(receive_rest(place, sizeof *place));
+    if (place->topology_bytes > HKI_LAUNCH_TOPOLOGY_MAX || place->topology_bytes != bytes - sizeof *place)
+        return unknown_answer();
+    if (place->topology_bytes == 0)
+        return HK_OK;
+    *topology = malloc((size_t)place->topology_bytes);
+    if (!*topology)
+        return hki_error(HK_ERR_NO_MEMORY, "no memory for joining");
+    return receive_rest(*topology, (size_t)place->topology_bytes);
+}
+
+static hk_status ask_place(hki_launch_place *place, void **topology)
 {
     hki_launch_join join = {.pid = (int32_t)getpid()};
     HK_TRY(hki_boot_random(&join.nonce, sizeof join.nonce));
     uint64_t deadline = after(hki_setting_seconds(HKI_SET_JOIN_TIMEOUT));
     hk_status status = send_message(HKI_LAUNCH_JOIN, &join, sizeof join, deadline);
     if (status == HK_OK)
-        status = receive_message(HKI_LAUNCH_PLACE, place, sizeof *place, deadline);
+        status = receive_place(place, topology, deadline);
     if (status == HK_ERR_TIMEOUT)
         return hki_error(HK_ERR_BOOTSTRAP, "`hocket run` does not answer (stopped?)");
     HK_TRY(status);
@@ -252,7 +292,7 @@ static hk_status ask_place(hki_launch_place *place)
 hk_status hki_boot_by_launcher(const hk_options *options, hki_boot **boot)
 {
     hki_launch_place place;
-    hki_boot *self = calloc(1, sizeof *self);
+    launcher_boot *self = calloc(1, sizeof *self);
     if (!self)
         return hki_error(HK_ERR_NO_MEMORY, "no memory for joining");
     hk_status status = take_turn();
@@ -260,19 +300,23 @@ hk_status hki_boot_by_launcher(const hk_options *options, hki_boot **boot)
         free(self);
         return status;
     }
-    status = ask_place(&place);
+    status = ask_place(&place, &self->topology);
     if (status != HK_OK) {
-        end_turn();
-        free(self);
+        launcher_leave(&self->boot);
         return status;
     }
-    self->ops = &launcher_ops;
-    self->place = (hki_place){.rank = place.rank, .ranks = place.ranks, .has_key = true, .source = "hocket run"};
+    self->boot.ops = &launcher_ops;
+    self->boot.place = (hki_place){.rank = place.rank,
+                                   .ranks = place.ranks,
+                                   .has_key = true,
+                                   .source = "hocket run",
+                                   .topology = self->topology,
+                                   .topology_bytes = (size_t)place.topology_bytes};
     const void *secret = options->key ? options->key : place.key;
     hki_boot_derive_key(secret, options->key ? options->key_bytes : sizeof place.key, hki_boot_name(options),
-                        self->place.key);
+                        self->boot.place.key);
     hki_log(HK_LOG_DEBUG, "joined as rank %d of %d (%d of %d on this host)", place.rank, place.ranks, place.local_rank,
             place.local_ranks);
-    *boot = self;
+    *boot = &self->boot;
     return HK_OK;
 }

@@ -4,7 +4,7 @@
  * bytes. The rank speaks first and then waits for the one answer:
  *
  *   rank                                 launcher
- *   JOIN      hki_launch_join        →   PLACE    hki_launch_place
+ *   JOIN      hki_launch_join        →   PLACE    hki_launch_place, and the host's topology in its packed form
  *   EXCHANGE  the rank's record      →   RESULT   the records of all ranks, in rank order, once all are in
  *   WHO       (the rank's time is up) →  FAIL     which ranks are missing; or the RESULT, if that is ready by now
  *   LEAVE                                (no answer; the rank may JOIN again for another context)
@@ -18,9 +18,10 @@
 #include <stdint.h>
 
 enum {
-    HKI_LAUNCH_MAGIC = 0x484b4c31, /* "HKL1": the version is in it */
+    HKI_LAUNCH_MAGIC = 0x484b4c32, /* "HKL2": the version is in it */
     HKI_LAUNCH_KEY_BYTES = 32,
     HKI_LAUNCH_RECORD_MAX = 1 << 20,
+    HKI_LAUNCH_TOPOLOGY_MAX = 1 << 20,
     HKI_LAUNCH_TEXT_MAX = 1024
 };
 
@@ -50,6 +51,7 @@ typedef struct hki_launch_place {
     int32_t rank, ranks;
     int32_t local_rank, local_ranks; /* among the ranks of this host */
     uint8_t key[HKI_LAUNCH_KEY_BYTES];
+    uint64_t topology_bytes; /* that follow; 0: the launcher knows none */
 } hki_launch_place;
 
 #endif

@@ -328,6 +328,7 @@ static hk_status fill(hki_context *context, const hk_options *options, hki_boot 
     context->rank = (uint32_t)place->rank;
     context->ranks = (uint32_t)place->ranks;
     memcpy(context->token, place->key, sizeof context->token);
+    HK_TRY(hki_context_keep_topology(context, place));
     hki_listener listener = hki_failure_listener;
     listener.context = context;
     HK_TRY(hki_endpoint_open(&context->endpoint, context->ranks, context->rank, &listener));
@@ -410,6 +411,7 @@ void hki_context_close(hki_context *context)
     for (uint32_t i = 0; here && i < context->transport_count; i++)
         context->ops[i]->close(context->transports[i], CLOSE_SECONDS);
     hki_endpoint_close(&context->endpoint);
+    hki_context_drop_topology(context);
     pthread_mutex_destroy(&context->lock);
     free(context->peers);
     free(context);

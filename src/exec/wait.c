@@ -6,10 +6,10 @@
 
 #include "base/clock.h"
 #include "base/settings.h"
+#include "topo/topology.h"
 
 #include <poll.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,14 +28,8 @@ enum {
 
 uint32_t hki_quota_cpus(void)
 {
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
-    long quota = 0, period = 0;
-    uint32_t cpus = UINT32_MAX;
-    if (file && fscanf(file, "%ld %ld", &quota, &period) == 2 && quota > 0 && period > 0)
-        cpus = (uint32_t)((quota + period - 1) / period);
-    if (file)
-        fclose(file);
-    return cpus ? cpus : 1;
+    uint32_t quota = hki_topology_quota();
+    return quota > 0 ? quota / 1000 + (quota % 1000 > 0) : UINT32_MAX;
 }
 
 void hki_engine_open(hki_engine *engine, hki_endpoint *endpoint, uint32_t local_ranks, uint32_t usable_cpus)

@@ -4,6 +4,7 @@
 #include "base/settings.h"
 #include "dtype/dtype.h"
 #include "tools/tools.h"
+#include "topo/topology.h"
 
 #include <hocket/hocket.h>
 
@@ -15,13 +16,16 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-static const char usage[] = "usage: hocket info [--settings | --algorithms [COLLECTIVE]] [--json]\n"
-                            "\n"
-                            "Without options: version, machine, reduction kernels.\n"
-                            "\n"
-                            "  --settings    the HOCKET_* variables: default, what is set now, meaning\n"
-                            "  --algorithms  the algorithms: cost, constraints, source\n"
-                            "  --json        the listing as a JSON array\n";
+static const char usage[] =
+    "usage: hocket info [--settings | --algorithms [COLLECTIVE] | --topology [FILE]] [--json]\n"
+    "\n"
+    "Without options: version, machine, reduction kernels.\n"
+    "\n"
+    "  --settings    the HOCKET_* variables: default, what is set now, meaning\n"
+    "  --algorithms  the algorithms: cost, constraints, source\n"
+    "  --topology    packages, memory, caches and cores of this host, and which CPUs are usable;\n"
+    "                or of the host that lstopo wrote FILE (XML) on\n"
+    "  --json        the listing as a JSON array (settings and algorithms)\n";
 
 static int usable_cpus(void)
 {
@@ -41,12 +45,28 @@ static int print_summary(void)
     return 0;
 }
 
-static int print_listing(int listing, const char *collective, bool json)
+static int print_topology(const char *file)
+{
+    hki_topology *topology;
+    hk_status status = file ? hki_topology_load_xml(file, &topology) : hki_topology_load(&topology);
+    if (status != HK_OK) {
+        fprintf(stderr, "hocket info: %s\n", hk_last_error());
+        return 1;
+    }
+    hki_topology_draw(topology, stdout);
+    hki_topology_free(topology);
+    return 0;
+}
+
+/* subject: what the listing is limited to, or about; NULL: nothing said. */
+static int print_listing(int listing, const char *subject, bool json)
 {
     if (listing == 'a')
-        return info_algorithms(collective, json);
+        return info_algorithms(subject, json);
     if (listing == 's')
         return info_settings(json);
+    if (listing == 't' && !json)
+        return print_topology(subject);
     if (!json)
         return print_summary();
     fprintf(stderr, "hocket info: --json is for --settings and --algorithms; see hocket info --help\n");
@@ -55,11 +75,9 @@ static int print_listing(int listing, const char *collective, bool json)
 
 int hki_tool_info(int argc, char **argv)
 {
-    static const struct option names[] = {{"settings", no_argument, NULL, 's'},
-                                          {"algorithms", no_argument, NULL, 'a'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option names[] = {{"settings", no_argument, NULL, 's'}, {"algorithms", no_argument, NULL, 'a'},
+                                          {"topology", no_argument, NULL, 't'}, {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},     {NULL, 0, NULL, 0}};
     bool json = false;
     int listing = 0;
     optind = 1;
@@ -74,7 +92,7 @@ int hki_tool_info(int argc, char **argv)
         else
             listing = option;
     }
-    if (optind + (listing == 'a') < argc) {
+    if (optind + (listing == 'a' || listing == 't') < argc) {
         fprintf(stderr, "hocket info: unexpected \"%s\"; see hocket info --help\n", argv[argc - 1]);
         return 2;
     }

@@ -20,6 +20,7 @@
 
 #include "boot/launch.h"
 #include "boot/ranks.h"
+#include "topo/topology.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -124,6 +125,8 @@ typedef struct run_join {
     int ranks, waiting;
     int poller; /* epoll */
     uint8_t key[HKI_LAUNCH_KEY_BYTES];
+    void *topology; /* of this host, packed: goes to each rank with its place */
+    size_t topology_bytes;
     /* Why the joining numbered broken - 1 failed first (0: none did): whoever comes later is told the same, and not
      * that those who failed have left. */
     uint64_t broken;
@@ -134,13 +137,26 @@ typedef struct run_join {
 } run_join;
 
 /* Makes links without descriptors; false and errno on failure. */
-bool run_join_open(run_join *join, int ranks, int poller);
+bool run_join_open(run_join *join, int ranks, int poller, const hki_topology *topology);
 /* Takes what the rank sent, and answers. Closes the link when the rank hung up. */
 void run_join_readable(run_join *join, int rank);
 void run_join_writable(run_join *join, int rank);
 /* The rank cannot come any more. */
 void run_join_close_link(run_join *join, int rank);
 void run_join_free(run_join *join);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * run_binding.c: CPUs of each rank
+ * ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct run_binding {
+    unsigned *cpus;  /* the system's numbers; rank r gets cpus[first[r]] … before cpus[first[r + 1]] */
+    unsigned *first; /* none: the rank is not bound */
+} run_binding;
+
+/* False and errno: no memory. */
+bool run_binding_make(run_binding *binding, const hki_topology *topology, run_bind how, int ranks);
+void run_binding_free(run_binding *binding);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * run_spawn.c: starting a rank
@@ -156,8 +172,7 @@ typedef struct run_spawner {
     pid_t parent;
     sigset_t mask;       /* the user's, for the ranks */
     struct rlimit files; /* likewise */
-    unsigned *cpus;      /* usable ones */
-    int cpu_count;
+    run_binding binding;
     volatile int *failures; /* errno of each rank that could not become the program; shared with the ranks */
 } run_spawner;
 
@@ -166,13 +181,12 @@ typedef struct run_ends {
 } run_ends;
 
 /* False, errno set, and *what names it: the program is not to be found, descriptors are short. */
-bool run_spawner_open(run_spawner *spawner, const run_options *options, const char **what);
+bool run_spawner_open(run_spawner *spawner, const run_options *options, const hki_topology *topology,
+                      const char **what);
 /* Starts a rank with the given ends of its pipes and socket. -1 and errno when there can be no process; when the
  * program cannot be executed, the rank ends with its entry of failures set. */
 pid_t run_spawn(run_spawner *spawner, int rank, const run_ends *ends);
 void run_spawner_free(run_spawner *spawner);
-/* CPUs (indices into the usable ones) first … first+count-1 for a rank; count = 0: not bound. */
-void run_cpus_of(run_bind bind, int rank, int ranks, int cpus, int *first, int *count);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * run_children.c: ending whatever is below this process

@@ -360,7 +360,7 @@ static bool open_job(run_state *self, const sigset_t *mask, const char **what)
 {
     run_sink_open(&self->sinks[0], STDOUT_FILENO);
     run_sink_open(&self->sinks[1], STDERR_FILENO);
-    if (!run_spawner_open(&self->spawner, self->options, what))
+    if (!run_spawner_open(&self->spawner, self->options, self->topology, what))
         return false;
     *what = "memory or descriptors";
     self->poller = epoll_create1(EPOLL_CLOEXEC);
@@ -368,7 +368,7 @@ static bool open_job(run_state *self, const sigset_t *mask, const char **what)
     self->spawner.mask = *mask;
     self->ranks = calloc((size_t)self->options->ranks, sizeof *self->ranks);
     if (self->poller < 0 || self->signals < 0 || !self->ranks ||
-        !run_join_open(&self->join, self->options->ranks, self->poller))
+        !run_join_open(&self->join, self->options->ranks, self->poller, self->topology))
         return false;
     self->join.lost = run_report_lost;
     self->join.context = self;
@@ -389,6 +389,7 @@ static void close_job(run_state *self)
     run_join_free(&self->join);
     run_spawner_free(&self->spawner);
     free(self->ranks);
+    hki_topology_free(self->topology);
     close_all((int[]){self->poller, self->signals}, 2);
 }
 
@@ -398,6 +399,10 @@ int run_job(const run_options *options, int control, const sigset_t *mask)
     self.deadline = self.hang_up = run_never;
     self.time_limit = options->timeout > 0 ? run_after(options->timeout) : run_never;
     const char *what = "";
+    if (hki_topology_load(&self.topology) != HK_OK) { /* once for all ranks */
+        fprintf(stderr, "hocket run: %s\n", hk_last_error());
+        return 1;
+    }
     if (open_job(&self, mask, &what)) {
         start_ranks(&self);
         run_to_end(&self);

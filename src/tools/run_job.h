@@ -49,6 +49,7 @@ typedef struct run_state {
     bool paused[2]; /* the sink is full: its streams are not polled */
     bool polled[2]; /* the sink is registered, since bytes wait */
     run_sink sinks[2];
+    hki_topology *topology; /* of this host */
     run_join join;
     run_spawner spawner;
 } run_state;

@@ -275,10 +275,13 @@ static void take_join(run_join *join, int rank, const char *payload)
     link->process = question.pid;
     hki_launch_place place = {
         .nonce = question.nonce, .rank = rank, .ranks = join->ranks, .local_rank = rank, .local_ranks = join->ranks};
+    place.topology_bytes = join->topology_bytes;
     memcpy(place.key, join->key, sizeof place.key);
-    run_reply *reply = reply_new(HKI_LAUNCH_PLACE, sizeof place);
-    if (reply)
+    run_reply *reply = reply_new(HKI_LAUNCH_PLACE, sizeof place + join->topology_bytes);
+    if (reply) {
         memcpy(reply_payload(reply), &place, sizeof place);
+        memcpy(reply_payload(reply) + sizeof place, join->topology, join->topology_bytes);
+    }
     answer(join, rank, reply);
     settle(join);
 }
@@ -403,11 +406,12 @@ void run_join_close_link(run_join *join, int rank)
     settle(join);
 }
 
-bool run_join_open(run_join *join, int ranks, int poller)
+bool run_join_open(run_join *join, int ranks, int poller, const hki_topology *topology)
 {
     *join = (run_join){.ranks = ranks, .poller = poller};
     join->links = calloc((size_t)ranks, sizeof *join->links);
-    if (!join->links || getrandom(join->key, sizeof join->key, 0) != (ssize_t)sizeof join->key)
+    if (!join->links || hki_topology_pack(topology, &join->topology, &join->topology_bytes) != HK_OK ||
+        getrandom(join->key, sizeof join->key, 0) != (ssize_t)sizeof join->key)
         return false;
     for (int rank = 0; rank < ranks; rank++)
         join->links[rank].fd = -1;
@@ -426,4 +430,5 @@ void run_join_free(run_join *join)
         free(link->record);
     }
     free(join->links);
+    free(join->topology);
 }

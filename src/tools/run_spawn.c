@@ -12,8 +12,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-enum { CPUS_MAX = 8192 };
-
 /* ---------------------------------------------------------------------------------------------------------------
  * Preparing
  * ------------------------------------------------------------------------------------------------------------- */
@@ -40,19 +38,6 @@ static char *find_program(const char *name)
     }
     errno = failure;
     return NULL;
-}
-
-static bool list_cpus(run_spawner *spawner)
-{
-    size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
-    cpu_set_t *usable = CPU_ALLOC(CPUS_MAX);
-    spawner->cpus = malloc(CPUS_MAX * sizeof *spawner->cpus);
-    bool ok = usable && spawner->cpus && sched_getaffinity(0, bytes, usable) == 0;
-    for (unsigned cpu = 0; ok && cpu < CPUS_MAX; cpu++)
-        if (CPU_ISSET_S(cpu, bytes, usable))
-            spawner->cpus[spawner->cpu_count++] = cpu;
-    CPU_FREE(usable);
-    return ok;
 }
 
 /* The environment with HOCKET_LAUNCH in place of an outer launcher's. */
@@ -93,7 +78,7 @@ static size_t failures_bytes(const run_spawner *spawner)
     return (size_t)spawner->options->ranks * sizeof *spawner->failures;
 }
 
-bool run_spawner_open(run_spawner *spawner, const run_options *options, const char **what)
+bool run_spawner_open(run_spawner *spawner, const run_options *options, const hki_topology *topology, const char **what)
 {
     *spawner =
         (run_spawner){.options = options, .parent = getpid(), .launch_fd = -1, .null_fd = -1, .failures = MAP_FAILED};
@@ -112,9 +97,10 @@ bool run_spawner_open(run_spawner *spawner, const run_options *options, const ch
     spawner->launch_fd = fcntl(spawner->null_fd, F_DUPFD_CLOEXEC, 3);
     if (spawner->launch_fd < 0)
         return false;
-    *what = "memory, or the usable CPUs";
+    *what = "memory";
     spawner->failures = mmap(NULL, failures_bytes(spawner), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return spawner->failures != MAP_FAILED && make_environment(spawner) && list_cpus(spawner);
+    return spawner->failures != MAP_FAILED && make_environment(spawner) &&
+           run_binding_make(&spawner->binding, topology, options->bind, options->ranks);
 }
 
 void run_spawner_free(run_spawner *spawner)
@@ -123,7 +109,7 @@ void run_spawner_free(run_spawner *spawner)
         munmap((void *)spawner->failures, failures_bytes(spawner));
     free(spawner->path);
     free(spawner->environment);
-    free(spawner->cpus);
+    run_binding_free(&spawner->binding);
     if (spawner->null_fd >= 0)
         close(spawner->null_fd);
     if (spawner->launch_fd >= 0)
@@ -134,31 +120,15 @@ void run_spawner_free(run_spawner *spawner)
  * Binding
  * ------------------------------------------------------------------------------------------------------------- */
 
-void run_cpus_of(run_bind bind, int rank, int ranks, int cpus, int *first, int *count)
-{
-    *first = 0;
-    *count = 0;
-    if (bind == RUN_BIND_NONE || cpus == 0)
-        return;
-    if (bind == RUN_BIND_CORE || ranks >= cpus) {
-        *first = rank % cpus;
-        *count = 1;
-        return;
-    }
-    *first = (int)((long)rank * cpus / ranks);
-    *count = (int)((long)(rank + 1) * cpus / ranks) - *first;
-}
-
-/* Fills mask (CPUS_MAX bits); returns its size for sched_setaffinity, 0 when the rank stays unbound. */
+/* Fills mask; returns its size for sched_setaffinity, 0 when the rank stays unbound. */
 static size_t cpu_mask(const run_spawner *spawner, int rank, cpu_set_t *mask)
 {
-    int first, count;
-    size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
-    run_cpus_of(spawner->options->bind, rank, spawner->options->ranks, spawner->cpu_count, &first, &count);
+    const unsigned *first = spawner->binding.first;
+    size_t bytes = CPU_ALLOC_SIZE(HKI_TOPOLOGY_PUS_MAX);
     CPU_ZERO_S(bytes, mask);
-    for (int i = first; i < first + count; i++)
-        CPU_SET_S(spawner->cpus[i], bytes, mask);
-    return count > 0 ? bytes : 0;
+    for (unsigned i = first[rank]; i < first[rank + 1]; i++)
+        CPU_SET_S(spawner->binding.cpus[i], bytes, mask);
+    return first[rank + 1] > first[rank] ? bytes : 0;
 }
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -170,7 +140,7 @@ static int become_rank(const run_spawner *spawner, int rank, const run_ends *end
 {
     union {
         cpu_set_t set;
-        unsigned char room[CPUS_MAX / 8];
+        unsigned char room[HKI_TOPOLOGY_PUS_MAX / 8];
     } mask;
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -35,3 +35,17 @@ HOCKET_SPIN=many "$HOCKET_PROGRAM" info --settings >/dev/null 2>&1 || status=$?
 status=0
 "$HOCKET_PROGRAM" info --algorithms nonsense >/dev/null 2>&1 || status=$?
 [ "$status" = 2 ] || fail "an unknown collective is wrong usage"
+
+drawn=$("$HOCKET_PROGRAM" info --topology)
+echo "$drawn" | head -1 | grep -Eq '^[0-9]+ packages?, [0-9]+ NUMA nodes?, [0-9]+ cores?, [0-9]+ CPUs?; read from ' ||
+    fail "topology: first line"
+echo "$drawn" | grep -q "^usable: [0-9]* cores*, $(nproc) CPU" || fail "topology: usable CPUs"
+echo "$drawn" | grep -q '^package 0$' || fail "topology: package"
+taskset -c "$(taskset -pc $$ | sed 's/.*: //; s/[-,].*//')" "$HOCKET_PROGRAM" info --topology |
+    grep -q '^usable: 1 core, 1 CPU\(;\|$\)' || fail "topology: affinity"
+status=0
+"$HOCKET_PROGRAM" info --topology /no/such/file >/dev/null 2>&1 || status=$?
+[ "$status" = 1 ] || fail "a file that is not there is an error"
+status=0
+"$HOCKET_PROGRAM" info --topology --json >/dev/null 2>&1 || status=$?
+[ "$status" = 2 ] || fail "a topology as JSON is wrong usage"

@@ -3,7 +3,9 @@
 
 #include "base/error.h"
 #include "boot/boot.h"
+#include "comm/comm.h"
 #include "tools/run.h"
+#include "topo/found.h"
 
 #include <sched.h>
 #include <setjmp.h>
@@ -152,8 +154,41 @@ static int rank_cpus(void)
     return 0;
 }
 
+/* Whether hwloc is in this process. */
+static bool hwloc_is_loaded(void)
+{
+    char line[4500];
+    bool found = false;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps))
+        found |= strstr(line, "libhwloc") != NULL;
+    if (maps)
+        fclose(maps);
+    return found;
+}
+
+/* What the context knows of the host, and how. */
+static int rank_topology(void)
+{
+    hk_comm *comm;
+    const hki_topology *topology, *again;
+    if (hk_init(&comm) != HK_OK)
+        return failed("hk_init");
+    hki_context *context = comm->context;
+    printf("%s, %s\n", context->packed_topology ? "handed on" : "not handed on", context->topology ? "read" : "unread");
+    if (hki_context_topology(context, &topology) != HK_OK || hki_context_topology(context, &again) != HK_OK)
+        return failed("topology");
+    printf("%s\n", topology == again ? "kept" : "made twice");
+    hki_topology_draw(topology, stdout);
+    printf("hwloc %s\n", hwloc_is_loaded() ? "loaded" : "not loaded");
+    hk_comm_free(comm);
+    return 0;
+}
+
 static int rank_main(const char *mode)
 {
+    if (strcmp(mode, "topology") == 0)
+        return rank_topology();
     if (strcmp(mode, "join") == 0)
         return rank_join();
     if (strcmp(mode, "children") == 0)
@@ -491,25 +526,76 @@ static void records_of_different_lengths_are_an_error(void **state)
  * Binding
  * ------------------------------------------------------------------------------------------------------------- */
 
-static void cpus_are_shared_out_evenly(void **state)
+/* Hosts with cores of `threads` PUs, CPU c being in package c % 2, as many machines number them. */
+static hki_topology *host_of(unsigned cores, unsigned threads)
+{
+    hki_found_pu found[64];
+    for (unsigned i = 0; i < cores * threads; i++)
+        found[i] = (hki_found_pu){.os = i,
+                                  .core = i % cores,
+                                  .package = i % cores % 2,
+                                  .numa = i % cores % 2,
+                                  .l2 = hki_found_none,
+                                  .l3 = hki_found_none,
+                                  .usable = true};
+    hki_topology *topology;
+    assert_int_equal(hki_topology_make(found, cores * threads, HKI_TOPOLOGY_BY_SYSFS, &topology), HK_OK);
+    return topology;
+}
+
+/* Texts such as "0,4 1 -": the CPUs of each rank; "-" is none. Frees the topology. */
+static void assert_bound(hki_topology *topology, run_bind how, int ranks, const char *expected)
+{
+    run_binding binding;
+    char text[400] = "";
+    size_t length = 0;
+    assert_true(run_binding_make(&binding, topology, how, ranks));
+    for (int rank = 0; rank < ranks; rank++) {
+        unsigned first = binding.first[rank], end = binding.first[rank + 1];
+        if (first == end)
+            length += (size_t)snprintf(text + length, sizeof text - length, "%s-", rank > 0 ? " " : "");
+        for (unsigned i = first; i < end; i++)
+            length += (size_t)snprintf(text + length, sizeof text - length, "%s%u",
+                                       i > first  ? ","
+                                       : rank > 0 ? " "
+                                                  : "",
+                                       binding.cpus[i]);
+    }
+    assert_string_equal(text, expected);
+    run_binding_free(&binding);
+    hki_topology_free(topology);
+}
+
+static void each_rank_gets_its_share_of_neighbouring_cores(void **state)
 {
     (void)state;
-    int first, count, covered = 0;
-    for (int rank = 0; rank < 3; rank++) {
-        run_cpus_of(RUN_BIND_SHARE, rank, 3, 8, &first, &count);
-        assert_int_equal(first, covered);
-        assert_in_range(count, 2, 3);
-        covered += count;
+    assert_bound(host_of(8, 1), RUN_BIND_SHARE, 3, "0,2 4,6,1 3,5,7");
+    assert_bound(host_of(4, 2), RUN_BIND_SHARE, 2, "0,4,2,6 1,5,3,7");
+    assert_bound(host_of(4, 2), RUN_BIND_SHARE, 4, "0,4 2,6 1,5 3,7");
+    assert_bound(host_of(4, 2), RUN_BIND_SHARE, 1, "0,4,2,6,1,5,3,7");
+    assert_bound(host_of(2, 2), RUN_BIND_SHARE, 3, "0 2 1,3");
+    assert_bound(host_of(2, 1), RUN_BIND_SHARE, 5, "0 1 0 1 0");
+    assert_bound(host_of(2, 1), RUN_BIND_NONE, 2, "- -");
+}
+
+static void cores_are_given_before_second_threads(void **state)
+{
+    (void)state;
+    assert_bound(host_of(4, 2), RUN_BIND_CORE, 2, "0 1");
+    assert_bound(host_of(4, 2), RUN_BIND_CORE, 4, "0 2 1 3"); /* neighbours in one package */
+    assert_bound(host_of(4, 2), RUN_BIND_CORE, 6, "0 4 2 1 5 3");
+    assert_bound(host_of(2, 1), RUN_BIND_CORE, 5, "0 1 0 1 0");
+    assert_bound(host_of(1, 1), RUN_BIND_CORE, 2, "0 0");
+}
+
+static void cpus_that_are_not_usable_are_given_to_nobody(void **state)
+{
+    (void)state;
+    for (run_bind how = RUN_BIND_SHARE; how <= RUN_BIND_CORE; how++) {
+        hki_topology *topology = host_of(4, 1);
+        topology->pus[0].usable = topology->pus[3].usable = false; /* CPUs 0 and 3 */
+        assert_bound(topology, how, 3, "2 1 2");
     }
-    assert_int_equal(covered, 8);
-    run_cpus_of(RUN_BIND_SHARE, 9, 10, 4, &first, &count);
-    assert_int_equal(first, 1);
-    assert_int_equal(count, 1);
-    run_cpus_of(RUN_BIND_CORE, 1, 2, 8, &first, &count);
-    assert_int_equal(first, 1);
-    assert_int_equal(count, 1);
-    run_cpus_of(RUN_BIND_NONE, 1, 2, 8, &first, &count);
-    assert_int_equal(count, 0);
 }
 
 static void ranks_are_bound_as_asked(void **state)
@@ -533,6 +619,54 @@ static void ranks_are_bound_as_asked(void **state)
     run(&ended, 0, "run", "-n", "1", self, "rank", "cpus");
     assert_true(has(&ended, 0, all));
     job_free(&ended);
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Topology
+ * ------------------------------------------------------------------------------------------------------------- */
+
+/* What a rank in mode topology prints. */
+static char *expected_topology(const char *first_line, hk_status (*load)(hki_topology **))
+{
+    char *text = NULL;
+    size_t bytes;
+    hki_topology *topology;
+    assert_int_equal(load(&topology), HK_OK);
+    FILE *file = open_memstream(&text, &bytes);
+    fprintf(file, "%s, unread\nkept\n", first_line);
+    hki_topology_draw(topology, file);
+    fprintf(file, "hwloc not loaded\n");
+    fclose(file);
+    hki_topology_free(topology);
+    return text;
+}
+
+static void ranks_know_the_host_as_the_launcher_read_it(void **state)
+{
+    (void)state;
+    job ended;
+    char *expected = expected_topology("handed on", hki_topology_load);
+    run(&ended, 0, "run", "-n", "1", "--bind", "core", self, "rank", "topology");
+    assert_string_equal(ended.text[0].data, expected);
+    size_t one = ended.text[0].bytes;
+    job_free(&ended);
+    run(&ended, 0, "run", "-n", "3", self, "rank", "topology");
+    assert_int_equal(ended.text[0].bytes, 3 * one);
+    job_free(&ended);
+    free(expected);
+}
+
+static void a_program_alone_reads_the_host_when_asked(void **state)
+{
+    (void)state;
+    job ended;
+    char command[8300];
+    char *expected = expected_topology("not handed on", hki_topology_load_system);
+    snprintf(command, sizeof command, "unset HOCKET_LAUNCH; exec %s rank topology", self);
+    run(&ended, 0, "run", "-n", "1", "sh", "-c", command);
+    assert_string_equal(ended.text[0].data, expected);
+    job_free(&ended);
+    free(expected);
 }
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -624,8 +758,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_rank_that_gives_up_frees_the_others),
         cmocka_unit_test(a_rank_that_ends_well_without_joining_is_named),
         cmocka_unit_test(records_of_different_lengths_are_an_error),
-        cmocka_unit_test(cpus_are_shared_out_evenly),
+        cmocka_unit_test(each_rank_gets_its_share_of_neighbouring_cores),
+        cmocka_unit_test(cores_are_given_before_second_threads),
+        cmocka_unit_test(cpus_that_are_not_usable_are_given_to_nobody),
         cmocka_unit_test(ranks_are_bound_as_asked),
+        cmocka_unit_test(ranks_know_the_host_as_the_launcher_read_it),
+        cmocka_unit_test(a_program_alone_reads_the_host_when_asked),
     };
     return cmocka_run_group_tests_name("hocket run", tests, NULL, NULL);
 }
