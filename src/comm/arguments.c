@@ -306,6 +306,8 @@ static void fill_sizes(const hk_comm *comm, const hki_arguments *arguments, uint
     prepared->even = true;
     uint64_t total = arguments->is.count;
     for (int which = 0; which < 2; which++) {
+        if (side(comm, arguments, which) != EVERY) /* not significant, whatever they say: the root's alone are */
+            continue;
         sizes->counts[which] = arguments->counts[which];
         sizes->displacements[which] = arguments->displacements[which];
         prepared->even &= arguments->counts[which] == NULL;

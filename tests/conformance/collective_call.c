@@ -324,7 +324,7 @@ typedef struct passed {
     uint64_t count;
 } passed;
 
-/* Arrays of counts and displacements where they are significant; else NULL. */
+/* Arrays of counts and displacements. */
 static void pass_counts(call_running *call, passed *as)
 {
     const call_case *is = call->is;
@@ -335,8 +335,14 @@ static void pass_counts(call_running *call, passed *as)
     for (int which = 0; which < 2; which++) {
         const call_side *side = &call->side[which];
         bool packed = which == 0 && is->algorithm->collective == HKI_COLL_REDUCE_SCATTERV;
-        if (side->blocks == 0 || !(packed || may_be_displaced(is, which)))
+        if (!packed && !may_be_displaced(is, which))
             continue;
+        if (side->blocks == 0) { /* not significant here: nothing, or anything */
+            bool garbage = values_noise(is->values.seed, 6000, (uint64_t)call->rank) & 1;
+            memset(call->counts[which], 0x77, sizeof call->counts[which]);
+            as->counts[which] = as->displacements[which] = garbage ? call->counts[which] : NULL;
+            continue;
+        }
         for (int block = 0; block < side->blocks; block++) {
             call->counts[which][block] = side->length[block];
             call->displacements[which][block] = side->first[block];
