@@ -325,8 +325,9 @@ static void averages_round_once(void **state)
 
 static float next_above_one(void)
 {
-    volatile float one = 1, little = 0x1p-30f;
-    return one + little; /* 1 to nearest, more when rounded upwards */
+    /* The sum is volatile, too: otherwise a compiler may add after the next change of the mode. */
+    volatile float one = 1, little = 0x1p-30f, sum = one + little;
+    return sum; /* 1 to nearest, more when rounded upwards */
 }
 
 static void kernels_round_to_nearest_whatever_the_caller_does(void **state)
