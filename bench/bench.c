@@ -20,8 +20,8 @@ enum { DEFAULT_RANKS = 2 };
 /* Was this process started as a rank? Each of these is set by one kind of launcher for its processes. */
 static bool under_launcher(void)
 {
-    static const char *const names[] = {"HOCKET_LAUNCH", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_FD", "PMI_SIZE",
-                                        "WORLD_SIZE"};
+    static const char *const names[] = {"HOCKET_LAUNCH", "HOCKET_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_FD",
+                                        "PMI_SIZE",      "WORLD_SIZE"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (hki_environment(names[i]) != NULL)
             return true;

@@ -188,6 +188,17 @@ typedef enum hk_threads {
     HK_THREADS_MULTIPLE    /* Hocket locks */
 } hk_threads;
 
+/* Where the ranks of one new context meet, and the key by which they know each other: bytes for the program to pass on
+ * by means of its own, in secret. The process that makes it must be one of the ranks; it serves the others while it
+ * joins. Each id serves one hk_comm_create on each rank. */
+typedef struct hk_unique_id {
+    unsigned char bytes[256];
+} hk_unique_id;
+/* Listens at the interfaces that HOCKET_INTERFACE chooses. Errors: HK_ERR_SETTING, HK_ERR_TRANSPORT, HK_ERR_SYSTEM. */
+HK_API hk_status hk_unique_id_create(hk_unique_id *id);
+/* Only for an id with which the process that made it does not join after all. */
+HK_API hk_status hk_unique_id_free(const hk_unique_id *id);
+
 /* Options of a new context. Initialise with HK_OPTIONS_INIT; fields added later keep their defaults. */
 typedef struct hk_options {
     size_t size;                  /* sizeof(hk_options), set by the initialiser */
@@ -199,11 +210,12 @@ typedef struct hk_options {
     size_t key_bytes;             /* 16 … 64 */
     double timeout;               /* seconds per operation, 0 = never, negative = HOCKET_TIMEOUT (30 min) */
     hk_threads threads;
+    const hk_unique_id *id; /* where ranks find each other, instead of a store; with rank and ranks */
 } hk_options;
 #define HK_OPTIONS_INIT                                                                                                \
     {                                                                                                                  \
         .size = sizeof(hk_options), .rank = -1, .ranks = 0, .store = NULL, .name = NULL, .key = NULL, .key_bytes = 0,  \
-        .timeout = -1.0, .threads = HK_THREADS_SERIALIZED                                                              \
+        .timeout = -1.0, .threads = HK_THREADS_SERIALIZED, .id = NULL                                                  \
     }
 
 /* Joins the job that the environment describes (a launcher's), as a new context; a program started without a launcher

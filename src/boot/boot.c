@@ -24,13 +24,13 @@ static void alone_leave(hki_boot *boot)
 /* exchange is never called: with one rank hki_boot_exchange copies. */
 static const hki_boot_ops alone_ops = {.exchange = NULL, .leave = alone_leave};
 
-static hk_status join_alone(const hk_options *options, hki_boot **boot)
+hk_status hki_boot_alone(const hk_options *options, const char *source, hki_boot **boot)
 {
     hki_boot *alone = calloc(1, sizeof *alone);
     if (!alone)
         return hki_error(HK_ERR_NO_MEMORY, "no memory for joining as the only rank");
     alone->ops = &alone_ops;
-    alone->place = (hki_place){.rank = 0, .ranks = 1, .source = "alone"};
+    alone->place = (hki_place){.rank = 0, .ranks = 1, .source = source};
     if (options->key) {
         hki_boot_derive_key(options->key, options->key_bytes, hki_boot_name(options), alone->place.key);
         alone->place.has_key = true;
@@ -95,12 +95,17 @@ static hk_status check_options(const hk_options *options)
     if (options->rank < -1)
         return hki_error(HK_ERR_ARGUMENT, "options.rank is %d; -1 (from the environment) or a rank is expected",
                          options->rank);
-    if (options->rank == -1 && options->store)
-        return hki_error(HK_ERR_ARGUMENT, "options.store is given, so options.rank and options.ranks must be too");
+    if (options->store && options->id)
+        return hki_error(HK_ERR_ARGUMENT, "options.store and options.id are given: ranks meet by one of them");
+    if (options->rank == -1 && (options->store || options->id))
+        return hki_error(HK_ERR_ARGUMENT, "options.%s is given, so options.rank and options.ranks must be too",
+                         options->store ? "store" : "id");
     if (options->rank >= 0 && options->rank >= options->ranks)
         return hki_error(HK_ERR_ARGUMENT, "options.rank is %d, but options.ranks is %d", options->rank, options->ranks);
-    if (options->rank >= 0 && options->ranks > 1 && !options->store)
-        return hki_error(HK_ERR_ARGUMENT, "options.store is NULL, but rank %d of %d needs one to find the others",
+    if (options->rank >= 0 && options->ranks > 1 && !options->store && !options->id)
+        return hki_error(HK_ERR_ARGUMENT,
+                         "options.store is NULL, but rank %d of %d needs one (or options.id) to find "
+                         "the others",
                          options->rank, options->ranks);
     const hk_store *store = options->store;
     if (store && (store->size < offsetof(hk_store, wait) || !store->set || !store->get))
@@ -108,14 +113,36 @@ static hk_status check_options(const hk_options *options)
     return HK_OK;
 }
 
-hk_status hki_boot_join(const hk_options *options, hki_boot **boot)
+static hk_status join(const hk_options *options, hki_boot **boot)
 {
-    HK_TRY(check_options(options));
-    if (options->rank >= 0)
-        return options->ranks > 1 ? hki_boot_by_store(options, boot) : join_alone(options, boot);
-    if (hki_boot_launched())
-        return hki_boot_by_launcher(options, boot);
-    return join_alone(options, boot);
+    static const struct {
+        bool (*there)(void);
+        hk_status (*join)(const hk_options *options, hki_boot **boot);
+    } sources[] = {{hki_boot_settings_place, hki_boot_by_settings},
+                   {hki_boot_launched, hki_boot_by_launcher},
+                   {hki_boot_kvs_place, hki_boot_by_kvs},
+                   {hki_boot_torch_place, hki_boot_by_torch}};
+    if (options->rank >= 0 && options->ranks == 1)
+        return hki_boot_alone(options, "alone", boot);
+    if (options->id)
+        return hki_boot_by_unique_id(options, boot);
+    if (options->store)
+        return hki_boot_by_store(options, boot);
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
+        if (sources[i].there())
+            return sources[i].join(options, boot);
+    return hki_boot_alone(options, "alone", boot);
+}
+
+hk_status hki_boot_join(const hk_options *given, hki_boot **boot)
+{
+    uint8_t secret[HKI_SECRET_MOST];
+    hk_options options = *given;
+    HK_TRY(check_options(given));
+    HK_TRY(hki_boot_fill_key(&options, secret));
+    hk_status status = join(&options, boot);
+    explicit_bzero(secret, sizeof secret);
+    return status;
 }
 
 const hki_place *hki_boot_place(const hki_boot *boot)

@@ -19,15 +19,18 @@ typedef struct hki_place {
     int rank, ranks;
     bool has_key;               /* a job key is known: ranks of other hosts may be trusted */
     uint8_t key[HKI_KEY_BYTES]; /* derived from the job key; zero without */
-    const char *source;         /* "hocket run", "store", "environment", "alone": for logs */
+    const char *source;         /* "hocket run", "store", "PMIx", "alone" and so on: for logs */
     /* What this host is made of, packed, as one process of it read it for all, and as that one may use it. NULL when
      * nobody handed it on. Not checked. */
     const void *topology;
     size_t topology_bytes;
 } hki_place;
 
-/* Finds the place: options->store with rank and ranks; else what `hocket run` handed on (HOCKET_LAUNCH, consumed); else
- * rank 0 of 1. HK_ERR_BOOTSTRAP, HK_ERR_ARGUMENT, HK_ERR_SETTING. */
+/* Finds the place: options->rank and ranks, with store or id; else, in this order, HOCKET_RANK with HOCKET_RANKS and
+ * HOCKET_STORE; what `hocket run` handed on (HOCKET_LAUNCH, consumed); PMIx; PMI-1; RANK, WORLD_SIZE, MASTER_ADDR and
+ * MASTER_PORT, all four; else rank 0 of 1. The key: options->key, else HOCKET_KEY_FILE, else the launcher's, else one
+ * that rank 0 makes and passes on through the store. HK_ERR_BOOTSTRAP, HK_ERR_REFUSED, HK_ERR_ARGUMENT, HK_ERR_SETTING.
+ */
 hk_status hki_boot_join(const hk_options *options, hki_boot **boot);
 const hki_place *hki_boot_place(const hki_boot *boot);
 /* All-gather: every rank gives `bytes` bytes; all (ranks·bytes, in rank order) on every rank. The n-th exchange of one

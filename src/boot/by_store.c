@@ -25,8 +25,10 @@ enum { RECORD_MAGIC = 0x484b5231, RESULT_MAGIC = 0x484b5232, FAILURE_TEXT_BYTES 
 typedef struct store_boot {
     hki_boot boot;
     const hk_store *store;
-    uint64_t nonce;     /* tells this process from another that claims the same rank */
-    uint32_t exchanges; /* so far */
+    hk_store *owned;     /* the same, if it is to be freed */
+    void (*ended)(void); /* called after that */
+    uint64_t nonce;      /* tells this process from another that claims the same rank */
+    uint32_t exchanges;  /* so far */
     char name[HKI_STORE_KEY_MAX];
 } store_boot;
 
@@ -315,7 +317,11 @@ static hk_status store_exchange(hki_boot *boot, const void *mine, size_t bytes, 
 
 static void store_leave(hki_boot *boot)
 {
-    free(boot);
+    store_boot *self = (store_boot *)boot;
+    hk_store_free(self->owned);
+    if (self->ended)
+        self->ended();
+    free(self);
 }
 
 static const hki_boot_ops store_ops = {.exchange = store_exchange, .leave = store_leave};
@@ -365,21 +371,53 @@ static hk_status agree_on_key(store_boot *self, const hk_options *options)
     return status;
 }
 
+static hk_status join(const hk_options *options, store_boot *self)
+{
+    self->boot.ops = &store_ops;
+    self->boot.place.rank = options->rank;
+    self->boot.place.ranks = options->ranks;
+    snprintf(self->name, sizeof self->name, "%s", hki_boot_name(options));
+    HK_TRY(hki_boot_random(&self->nonce, sizeof self->nonce));
+    return agree_on_key(self, options);
+}
+
 hk_status hki_boot_by_store(const hk_options *options, hki_boot **boot)
 {
     store_boot *self = calloc(1, sizeof *self);
     if (!self)
         return hki_error(HK_ERR_NO_MEMORY, "no memory for joining");
-    self->boot.ops = &store_ops;
-    self->boot.place = (hki_place){.rank = options->rank, .ranks = options->ranks, .source = "store"};
     self->store = options->store;
-    snprintf(self->name, sizeof self->name, "%s", hki_boot_name(options));
-    hk_status status = hki_boot_random(&self->nonce, sizeof self->nonce);
-    if (status == HK_OK)
-        status = agree_on_key(self, options);
+    self->boot.place.source = "store";
+    hk_status status = join(options, self);
     if (status != HK_OK) {
         free(self);
         return status;
+    }
+    *boot = &self->boot;
+    return HK_OK;
+}
+
+hk_status hki_boot_by_own_store(const hk_options *options, hk_store *store, const char *source, void (*ended)(void),
+                                hki_boot **boot)
+{
+    hk_status status;
+    store_boot *self = calloc(1, sizeof *self);
+    if (!self) {
+        status = hki_error(HK_ERR_NO_MEMORY, "no memory for joining");
+        hk_store_free(store);
+        if (ended)
+            ended();
+        return status;
+    }
+    self->store = self->owned = store;
+    self->ended = ended;
+    self->boot.place.source = source;
+    status = join(options, self);
+    if (status != HK_OK) {
+        char text[1024];
+        snprintf(text, sizeof text, "%s", hk_last_error());
+        store_leave(&self->boot); /* the others may have to read why */
+        return hki_error_set(status, text);
     }
     *boot = &self->boot;
     return HK_OK;

@@ -98,6 +98,18 @@ static hk_status local_get(void *context, const char *key, void *value, size_t *
     return status;
 }
 
+const void *hki_store_local_peek(hk_store *made, const char *key, size_t *bytes)
+{
+    local_store *store = made->context;
+    pthread_mutex_lock(&store->lock);
+    const entry *found = find(store, key);
+    pthread_mutex_unlock(&store->lock);
+    if (!found)
+        return NULL;
+    *bytes = found->bytes;
+    return found->value;
+}
+
 static void local_free(hki_made_store *made)
 {
     local_store *store = (local_store *)made;

@@ -17,6 +17,8 @@ typedef struct hki_made_store {
 
 /* HK_ERR_ARGUMENT unless key is 1 … 64 bytes of printable ASCII and the value at most 1 MiB. */
 hk_status hki_store_check(const char *key, size_t bytes);
+/* The value of key in a store of hk_store_local, or NULL. It stays where it is until the store is freed. */
+const void *hki_store_local_peek(hk_store *store, const char *key, size_t *bytes);
 /* CLOCK_MONOTONIC now plus `seconds` (at least 0, at most some 30 years). */
 struct timespec hki_store_deadline(double seconds);
 

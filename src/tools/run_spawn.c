@@ -40,7 +40,17 @@ static char *find_program(const char *name)
     return NULL;
 }
 
-/* The environment with HOCKET_LAUNCH in place of an outer launcher's. */
+/* What tells a rank its place: an outer launcher's must not reach these ranks. */
+static bool is_place(const char *variable)
+{
+    static const char *const names[] = {"HOCKET_LAUNCH=", "HOCKET_RANK=", "HOCKET_RANKS="};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(variable, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+/* The environment with HOCKET_LAUNCH. */
 static bool make_environment(run_spawner *spawner)
 {
     size_t count = 0, kept = 0;
@@ -50,7 +60,7 @@ static bool make_environment(run_spawner *spawner)
     if (!spawner->environment)
         return false;
     for (size_t i = 0; i < count; i++)
-        if (strncmp(environ[i], "HOCKET_LAUNCH=", 14) != 0)
+        if (!is_place(environ[i]))
             spawner->environment[kept++] = environ[i];
     snprintf(spawner->launch, sizeof spawner->launch, "HOCKET_LAUNCH=%d", spawner->launch_fd);
     spawner->environment[kept++] = spawner->launch;
