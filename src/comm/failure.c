@@ -17,6 +17,8 @@
 enum { CHECK_NANOSECONDS = 50000000, SPREAD_NANOSECONDS = 200000000, REPLY_NANOSECONDS = 1000000000 };
 /* A wait of so many seconds is long enough to look whether the others made the same call. */
 #define COMPARE_SECONDS 0.5
+/* So long before the time-out the others are asked who is missing (or when half of it is over). */
+#define ASK_SECONDS 1.0
 enum { CALL_DESCRIPTION = 0, FINAL_REASON = 1 }; /* what the text of an ABORT frame is: in its fingerprint field */
 
 hk_comm *hki_comm_find(hki_context *context, uint32_t wire)
@@ -363,7 +365,7 @@ static void look_at(hk_request *request, uint64_t now)
     if (!request->compared && (elapsed >= COMPARE_SECONDS || (limit > 0 && elapsed >= limit / 2)))
         hki_inquiry_compare(request);
     double report = hki_setting_seconds(HKI_SET_REPORT);
-    bool late = limit > 0 && elapsed >= limit;
+    bool late = limit > 0 && elapsed >= limit - (limit < 2 * ASK_SECONDS ? limit / 2 : ASK_SECONDS);
     if (!late && !(report > 0 && elapsed >= report && !request->reported && hki_log_wants(HK_LOG_WARN)))
         return;
     if (late && !request->inquiry && traced()) {
@@ -372,7 +374,7 @@ static void look_at(hk_request *request, uint64_t now)
     }
     if (!request->inquiry && hki_inquiry_begin(request, now) == HK_OK)
         return;
-    if (!hki_inquiry_ended(request, now))
+    if ((late && elapsed < limit) || !hki_inquiry_ended(request, now))
         return;
     if (late)
         fail_late(request, limit);

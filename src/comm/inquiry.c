@@ -5,13 +5,17 @@
  */
 #include "comm/comm.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ASKED = 64, MOST_AWAITED = 8, ANSWER_NANOSECONDS = 250000000 };
+enum { MOST_ASKED = 64, MOST_AWAITED = 8 };
+
+/* A rank that computes does not answer; one that shares its core with many others takes its time. Guessed. */
+enum { ANSWER_NANOSECONDS = 1000000000, INQUIRY_SECONDS = 3 };
 
 typedef enum position { UNKNOWN, NOT_ARRIVED, WAITING, PASSED } position;
 
@@ -29,7 +33,7 @@ typedef struct witness {
 } witness;
 
 struct hki_inquiry {
-    uint64_t begun;
+    uint64_t begun, asked; /* the first and the last question */
     uint32_t count;
     witness witnesses[MOST_ASKED];
 };
@@ -74,7 +78,7 @@ hk_status hki_inquiry_begin(hk_request *request, uint64_t now)
     request->inquiry = calloc(1, sizeof *request->inquiry);
     if (!request->inquiry)
         return hki_error(HK_ERR_NO_MEMORY, "no memory to ask who is late");
-    request->inquiry->begun = now;
+    request->inquiry->begun = request->inquiry->asked = now;
     if (request->kind != HKI_REQUEST_COLLECTIVE)
         return HK_OK;
     uint32_t count = hki_task_awaits(&request->task, ranks, MOST_ASKED);
@@ -86,7 +90,14 @@ hk_status hki_inquiry_begin(hk_request *request, uint64_t now)
 bool hki_inquiry_ended(const hk_request *request, uint64_t now)
 {
     const struct hki_inquiry *inquiry = request->inquiry;
-    return !inquiry || request->kind != HKI_REQUEST_COLLECTIVE || now - inquiry->begun >= ANSWER_NANOSECONDS;
+    if (!inquiry || request->kind != HKI_REQUEST_COLLECTIVE || now - inquiry->asked >= ANSWER_NANOSECONDS ||
+        now - inquiry->begun >= INQUIRY_SECONDS * UINT64_C(1000000000))
+        return true;
+    for (uint32_t i = 0; i < inquiry->count; i++) {
+        if (inquiry->witnesses[i].where == UNKNOWN)
+            return false;
+    }
+    return true;
 }
 
 void hki_inquiry_free(hk_request *request)
@@ -165,6 +176,9 @@ void hki_inquiry_on_answer(hki_context *context, hki_channel *channel, const hk_
         one->where = (position)reply.position;
         one->at = reply.at;
     }
+    uint32_t known = request->inquiry->count;
     for (uint32_t i = 0; i < reply.count && i < MOST_AWAITED && reply.position == WAITING; i++)
         ask(request, reply.ranks[i]);
+    if (request->inquiry->count > known)
+        request->inquiry->asked = hki_now();
 }

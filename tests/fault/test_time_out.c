@@ -91,43 +91,64 @@ static int one_is_missing(hk_comm *comm, int rank, void *argument)
     return 0;
 }
 
-static void miss(int ranks, const char *settings, absence how)
+/* Jobs that each lack a rank, all at once: they sleep most of the time. */
+typedef struct trial {
+    int ranks;
+    const char *settings;
+    absence how;
+} trial;
+
+static void miss_all(trial *trials, size_t count)
 {
-    ranks_options options = {.settings = settings};
-    how.done = ranks_shared(sizeof *how.done);
-    assert_int_equal(ranks_run(ranks, &options, one_is_missing, &how), 0);
+    static ranks_job jobs[16];
+    int failed = 0;
+    for (size_t i = 0; i < count; i++) {
+        ranks_options options = {.settings = trials[i].settings, .timeout = 0.4};
+        trials[i].how.done = ranks_shared(sizeof *trials[i].how.done);
+        ranks_start(&jobs[i], trials[i].ranks, &options, one_is_missing, &trials[i].how);
+    }
+    for (size_t i = 0; i < count; i++)
+        failed += ranks_wait(&jobs[i]);
+    assert_int_equal(failed, 0);
 }
 
 static void test_a_missing_rank_is_named_by_all(void **state)
 {
     (void)state;
-    miss(2, "HOCKET_TIMEOUT=0.4", (absence){.missing = 1, .count = 8});
-    miss(4, "HOCKET_TIMEOUT=0.4", (absence){.missing = 0, .count = 100000});
-    for (int collective = 1; collective < 6; collective++)
-        miss(4, "HOCKET_TIMEOUT=0.4",
-             (absence){.missing = collective == 5 ? 0 : 2, .count = 4000, .collective = collective});
+    trial trials[] = {
+        {2, NULL, {.missing = 1, .count = 8}},
+        {4, NULL, {.missing = 0, .count = 100000}},
+        {4, NULL, {.missing = 2, .collective = 1}},
+        {4, NULL, {.missing = 2, .count = 4000, .collective = 2}},
+        {4, NULL, {.missing = 2, .count = 4000, .collective = 3}},
+        {4, NULL, {.missing = 2, .count = 4000, .collective = 4}},
+        {4, NULL, {.missing = 0, .count = 4000, .collective = 5}},
+    };
+    miss_all(trials, sizeof trials / sizeof *trials);
 }
 
 static void test_a_missing_rank_is_named_through_trees(void **state)
 {
     (void)state;
-    miss(8, "HOCKET_TIMEOUT=0.4", (absence){.missing = 4, .count = 4});
-    miss(8, "HOCKET_TIMEOUT=0.4", (absence){.missing = 4, .collective = 1});
-    miss(8, "HOCKET_TIMEOUT=0.4 HOCKET_ALGORITHM=allreduce:ring", (absence){.missing = 4, .count = 100000});
-    miss(8, "HOCKET_TIMEOUT=0.4 HOCKET_ALGORITHM=allreduce:reduce_broadcast", (absence){.missing = 4, .count = 64});
-    miss(8, "HOCKET_TIMEOUT=0.4 HOCKET_ALGORITHM=allreduce:reduce_broadcast", (absence){.missing = 4, .count = 50000});
+    trial trials[] = {
+        {8, NULL, {.missing = 4, .count = 4}},
+        {8, NULL, {.missing = 4, .collective = 1}},
+        {8, "HOCKET_ALGORITHM=allreduce:ring", {.missing = 4, .count = 100000}},
+        {8, "HOCKET_ALGORITHM=allreduce:reduce_broadcast", {.missing = 4, .count = 64}},
+        {8, "HOCKET_ALGORITHM=allreduce:reduce_broadcast", {.missing = 4, .count = 50000}},
+    };
+    miss_all(trials, sizeof trials / sizeof *trials);
 }
 
 static void test_buffers_are_quiet_after_a_time_out(void **state)
 {
     (void)state;
-    static const char *const settings[] = {"HOCKET_TIMEOUT=0.4 HOCKET_PROTOCOL=get",
-                                           "HOCKET_TIMEOUT=0.4 HOCKET_PROTOCOL=stream",
-                                           "HOCKET_TIMEOUT=0.4 HOCKET_PROTOCOL=map"};
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        miss(3, settings[i], (absence){.missing = 1, .count = 300000});
-        miss(3, settings[i], (absence){.missing = 1, .count = 300000, .mapped = true});
-    }
+    absence plain = {.missing = 1, .count = 300000}, mapped = {.missing = 1, .count = 300000, .mapped = true};
+    trial trials[] = {
+        {3, "HOCKET_PROTOCOL=get", plain},  {3, "HOCKET_PROTOCOL=stream", plain},  {3, "HOCKET_PROTOCOL=map", plain},
+        {3, "HOCKET_PROTOCOL=get", mapped}, {3, "HOCKET_PROTOCOL=stream", mapped}, {3, "HOCKET_PROTOCOL=map", mapped},
+    };
+    miss_all(trials, sizeof trials / sizeof *trials);
 }
 
 /* --- rooted collectives, messages, requests -------------------------------------------------------------------------
