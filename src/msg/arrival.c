@@ -397,7 +397,8 @@ const void *hki_msg_take_slowly(hki_channel *channel, const hk_frame *frame, siz
             return data;
     }
     hki_channel_drain(channel);
-    return NULL;
+    /* It may have been kept just now, and the peer have left right after it. */
+    return hki_list_empty(&channel->unexpected) ? NULL : take_kept(channel, frame, bytes, kept);
 }
 
 void hki_msg_free_kept(hki_unexpected *kept)
