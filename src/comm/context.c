@@ -233,6 +233,7 @@ static int find_reach(const reach *there, const char *name)
 /* Gives each peer the first transport that reaches it. */
 static hk_status link_peer(hki_context *context, uint32_t rank, const reach *there)
 {
+    hki_error(HK_ERR_TRANSPORT, "none is open at both ends"); /* unless one says more */
     for (uint32_t i = 0; i < context->transport_count; i++) {
         hk_link *link;
         int at = find_reach(there, context->ops[i]->name);
@@ -245,8 +246,39 @@ static hk_status link_peer(hki_context *context, uint32_t rank, const reach *the
             context->eager = channel->eager_limit;
         return HK_OK;
     }
-    return hki_error(HK_ERR_TRANSPORT, "no transport reaches rank %u on host %s from rank %u on host %s", rank,
-                     context->peers[rank].host_name, context->rank, context->peers[context->rank].host_name);
+    return hki_error(HK_ERR_TRANSPORT, "no transport reaches rank %u on host %s from rank %u on host %s: %s", rank,
+                     context->peers[rank].host_name, context->rank, context->peers[context->rank].host_name,
+                     hk_last_error());
+}
+
+static bool reaches_anybody(const hki_context *context, uint32_t transport)
+{
+    for (uint32_t rank = 0; rank < context->ranks; rank++) {
+        const hki_channel *channel = &context->endpoint.channels[rank];
+        if (channel->link && channel->ops == context->ops[transport])
+            return true;
+    }
+    return false;
+}
+
+/* A transport that reaches nobody here is closed again: it would be polled in vain, and where shared memory is alone a
+ * rank sleeps by futex, which is faster. */
+static void close_unused_transports(hki_context *context)
+{
+    uint32_t kept = 0, count = context->transport_count;
+    context->endpoint.transport_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!reaches_anybody(context, i) && (kept > 0 || i + 1 < count)) {
+            context->ops[i]->close(context->transports[i], 0);
+            continue;
+        }
+        context->ops[kept] = context->ops[i];
+        context->transports[kept] = context->transports[i];
+        context->limits[kept] = context->limits[i];
+        hki_endpoint_add_transport(&context->endpoint, context->ops[kept], context->transports[kept]);
+        kept++;
+    }
+    context->transport_count = kept;
 }
 
 static hk_status connect_all(hki_context *context, hki_boot *boot)
@@ -260,6 +292,8 @@ static hk_status connect_all(hki_context *context, hki_boot *boot)
         if (rank != context->rank)
             status = link_peer(context, rank, &all[rank]);
     }
+    if (status == HK_OK)
+        close_unused_transports(context);
     free(all);
     return status;
 }

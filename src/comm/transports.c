@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const hk_transport_ops hk_transport_shm;
+extern const hk_transport_ops hk_transport_shm, hk_transport_tcp;
 
 enum { MOST = 8, NAME_ROOM = 64 };
 
-static const hk_transport_ops *all[MOST + 1] = {&hk_transport_shm};
-static int count = 1;
+static const hk_transport_ops *all[MOST + 1] = {&hk_transport_shm, &hk_transport_tcp};
+static int count = 2;
 static const hk_transport_ops *usable[MOST + 1];
 static int used;
 static bool chosen;
