@@ -19,6 +19,14 @@
 #include <time.h>
 #include <unistd.h>
 
+/* A transport, and how it is set. */
+typedef struct pair_transport {
+    const char *name;
+    const hk_transport_ops *ops;
+    const char *settings; /* "NAME=value NAME=value", or NULL */
+    bool narrow;          /* holds little that nobody reads */
+} pair_transport;
+
 typedef struct pair_end {
     const hk_transport_ops *ops;
     hk_transport_services services;
@@ -30,6 +38,8 @@ typedef struct pair_end {
     bool processes;       /* the ends are two processes */
     int channel;          /* to the other end */
     const char *protocol; /* HOCKET_PROTOCOL */
+    const char *settings; /* other settings: "NAME=value NAME=value" */
+    char value[80];       /* the one asked for last */
     uint8_t token[32];
     unsigned char address[512];
     size_t address_bytes;
@@ -83,8 +93,18 @@ static void __attribute__((format(printf, 3, 4))) pair_error(void *core, hk_stat
 
 static const char *pair_setting(void *core, const char *name)
 {
-    const pair_end *end = core;
-    return strcmp(name, "PROTOCOL") == 0 ? end->protocol : "";
+    pair_end *end = core;
+    if (strcmp(name, "PROTOCOL") == 0)
+        return end->protocol;
+    for (const char *at = end->settings; at != NULL && *at != '\0';) {
+        size_t length = strcspn(at, " "), label = strcspn(at, "=");
+        if (label == strlen(name) && memcmp(at, name, label) == 0) {
+            snprintf(end->value, sizeof end->value, "%.*s", (int)(length - label - 1), at + label + 1);
+            return end->value;
+        }
+        at += length + (at[length] == ' ');
+    }
+    return "";
 }
 
 /* The peers' place; several pairs of one process need different contexts. */
@@ -183,7 +203,7 @@ static bool pair_take(pair_end *end, hk_arrival *arrival, unsigned char *payload
             return false;
     }
     if (arrival->data != NULL)
-        memcpy(payload, arrival->data, arrival->bytes);
+        memcpy(payload + done, arrival->data, arrival->bytes);
     end->ops->consume(end->link);
     return true;
 }
@@ -200,7 +220,7 @@ static uint64_t pair_counter(pair_end *end, const char *name)
 }
 
 typedef struct pair_role {
-    const hk_transport_ops *ops;
+    const pair_transport *transport;
     pair_body *body;
     const char *protocol;
     int index, channel;
@@ -212,11 +232,13 @@ static void pair_play(pair_role *role)
     pair_end *end = calloc(1, sizeof *end);
     end->channel = role->channel;
     end->processes = role->processes;
-    role->ok = pair_open(end, role->ops, role->index, 2, role->protocol) && pair_connect(end) && role->body(end);
+    end->settings = role->transport->settings;
+    role->ok =
+        pair_open(end, role->transport->ops, role->index, 2, role->protocol) && pair_connect(end) && role->body(end);
     if (!role->ok)
         fprintf(stderr, "end %d failed\n", role->index);
     if (end->transport != NULL && !end->closed)
-        role->ops->close(end->transport, 1.0);
+        end->ops->close(end->transport, 1.0);
     close(role->channel);
     free(end);
 }
@@ -257,15 +279,19 @@ static bool pair_run_processes(pair_role role[2])
 }
 
 /* Runs the body at both ends; true when both return true. */
-static bool pair_run(const hk_transport_ops *ops, pair_body *body, const char *protocol, bool processes)
+static bool pair_run(const pair_transport *transport, pair_body *body, const char *protocol, bool processes)
 {
     int channel[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel) != 0)
         return false;
     pair_role role[2];
     for (int i = 0; i < 2; i++)
-        role[i] = (pair_role){
-            .ops = ops, .body = body, .protocol = protocol, .index = i, .channel = channel[i], .processes = processes};
+        role[i] = (pair_role){.transport = transport,
+                              .body = body,
+                              .protocol = protocol,
+                              .index = i,
+                              .channel = channel[i],
+                              .processes = processes};
     return processes ? pair_run_processes(role) : pair_run_threads(role);
 }
 
