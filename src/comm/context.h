@@ -22,7 +22,7 @@ typedef struct hki_context {
     uint64_t id;
     uint32_t forks; /* the process's fork count when it was made: another value means that this is a child */
     uint32_t rank, ranks;
-    uint32_t local_cpus; /* that the ranks of this host may use between them */
+    uint32_t local_cpus;   /* that the ranks of this host may use between them */
     void *packed_topology; /* of this host, as it was handed on; NULL: it was not */
     size_t packed_bytes;
     hki_topology *topology; /* NULL until somebody asks */
@@ -53,8 +53,8 @@ hk_status hki_context_open(const hk_options *options, hki_context **context);
 /* Says goodbye and frees everything. The context's communicators and requests must be gone. */
 void hki_context_close(hki_context *context);
 
-/* What this host is made of (host.c): what the launcher handed on, else read from /sys at the first call. The context is
- * entered, and keeps it. Usable is what the launcher, or this process, may use. HK_ERR_NO_MEMORY, HK_ERR_SYSTEM. */
+/* What this host is made of (host.c): what the launcher handed on, else read from /sys at the first call. The context
+ * is entered, and keeps it. Usable is what the launcher, or this process, may use. HK_ERR_NO_MEMORY, HK_ERR_SYSTEM. */
 hk_status hki_context_topology(hki_context *context, const hki_topology **topology);
 /* Keeps what was handed on, unread. HK_ERR_NO_MEMORY. */
 hk_status hki_context_keep_topology(hki_context *context, const hki_place *place);

@@ -1,4 +1,5 @@
 /* What a host is made of: read from made-up hosts, packed, ordered, drawn. */
+#include "comm/context.h"
 #include "topo/found.h"
 
 #include <errno.h>
@@ -596,6 +597,26 @@ static void damage_is_told_by_kind(void **state)
     free(packed);
 }
 
+static void a_context_unpacks_what_was_handed_on_unless_it_is_damaged(void **state)
+{
+    (void)state;
+    size_t bytes;
+    unsigned char *packed = pack(odd_host(), &bytes);
+    const hki_place place = {.topology = packed, .topology_bytes = bytes};
+    for (int damage = 0; damage < 2; damage++) {
+        hki_context context = {0};
+        const hki_topology *topology;
+        packed[0] = damage ? 0 : packed[0];
+        assert_int_equal(hki_context_keep_topology(&context, &place), HK_OK);
+        assert_int_equal(hki_context_topology(&context, &topology), HK_OK);
+        if (damage)
+            assert_knows_what_is_usable(topology); /* of this host */
+        assert_int_equal(topology->quota == 0x12345678, !damage);
+        hki_context_drop_topology(&context);
+    }
+    free(packed);
+}
+
 /* ---------------------------------------------------------------------------------------------------------------
  * Drawing
  * ------------------------------------------------------------------------------------------------------------- */
@@ -669,6 +690,7 @@ int main(void)
         in_a_root(bytes_cut_short_or_too_long_are_refused),
         in_a_root(every_damaged_byte_is_refused_or_harmless),
         in_a_root(damage_is_told_by_kind),
+        in_a_root(a_context_unpacks_what_was_handed_on_unless_it_is_damaged),
         in_a_root(drawings_show_what_there_is),
         in_a_root(a_drawing_without_knowledge_is_short),
     };
