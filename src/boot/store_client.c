@@ -197,6 +197,12 @@ static hk_status find_server(search *self, double timeout)
                              "the rank that serves the others turned this one down: %s; is the job key "
                              "(HOCKET_KEY_FILE, options.key) the same?",
                              self->tried);
+        if (self->rounds == 8)
+            hki_log(HK_LOG_INFO, "still looking for the rank that serves the others: %s", self->tried);
+        rest(self);
+        if (hki_now() >= self->deadline)
+            return hki_error(HK_ERR_BOOTSTRAP, "the rank that serves the others was not found within %g s by %s: %s",
+                             timeout, self->dial->settings, self->tried);
     }
 }
 
