@@ -57,6 +57,7 @@ static void each_rank_gets_its_share_of_neighbouring_cores(void **state)
     assert_bound(host_of(4, 2), RUN_BIND_SHARE, 2, "0,4,2,6 1,5,3,7");
     assert_bound(host_of(4, 2), RUN_BIND_SHARE, 4, "0,4 2,6 1,5 3,7");
     assert_bound(host_of(4, 2), RUN_BIND_SHARE, 1, "0,4,2,6,1,5,3,7");
+    assert_bound(host_of(3, 2), RUN_BIND_SHARE, 2, "0,3 2,5,1,4"); /* no core in two halves */
     assert_bound(host_of(2, 2), RUN_BIND_SHARE, 3, "0 2 1,3");
     assert_bound(host_of(2, 1), RUN_BIND_SHARE, 5, "0 1 0 1 0");
     assert_bound(host_of(2, 1), RUN_BIND_NONE, 2, "- -");

@@ -2,8 +2,6 @@
 #include "comm/context.h"
 #include "topo/found.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -109,8 +107,8 @@ static void put_host(void)
         put_file(core, "/sys/devices/system/cpu/cpu%u/topology/%s", cpu,
                  cpu % 2 ? "thread_siblings_list" : "core_cpus_list");
         put_cache(cpu, 0, "1", "Data", "32K", core);
-        put_cache(cpu, 1, "2", "Instruction", "64K", core);
-        put_cache(cpu, 2, "2", "Unified", "1024K", core);
+        put_cache(cpu, 1, "2", "Unified", "1024K", core);
+        put_cache(cpu, 2, "2", "Instruction", "64K", core);
         put_cache(cpu, 3, "3", "Unified", "32M", package);
     }
 }
@@ -321,6 +319,9 @@ static void a_host_is_read_from_its_files(void **state)
     assert_int_equal(hki_topology_find(topology, 8), 8);
     assert_order(topology, (const uint32_t[]){0, 1, 2, 3, 4, 7, 6}, 7);
     hki_topology_free(topology);
+    topology = load_root("0134"); /* 4 is of core 0, so it comes last */
+    assert_order(topology, (const uint32_t[]){0, 1, 3, 4}, 4);
+    hki_topology_free(topology);
 }
 
 static void without_files_every_usable_cpu_is_a_core(void **state)
@@ -342,7 +343,7 @@ static void odd_files_do_no_harm(void **state)
     put_host();
     put_file("-1", "/sys/devices/system/cpu/cpu0/topology/physical_package_id");
     put_file("nonsense", "/sys/devices/system/cpu/cpu2/topology/core_cpus_list");
-    put_file("3-1", "/sys/devices/system/cpu/cpu3/cache/index2/shared_cpu_list");
+    put_file("3-1", "/sys/devices/system/cpu/cpu3/cache/index1/shared_cpu_list");
     put_file("", "/sys/devices/system/node/node1/cpulist");
     put_file("0-99999999", "/sys/devices/system/node/node0/cpulist");
     put_file("0-7,9999999999999999999999", "/sys/devices/system/cpu/online");
