@@ -111,6 +111,14 @@ static void make_arena(world_rank *self)
     self->arena.memory = memory;
 }
 
+/* The same on all ranks, though their links may differ; one rank alone has none. */
+static size_t find_eager(hk_comm *comm)
+{
+    uint64_t eager = hk_comm_size(comm) > 1 ? comm->context->eager : 8192;
+    EXPECT_OK(hk_allreduce(HK_IN_PLACE, &eager, 1, HK_UINT64, HK_MIN, comm));
+    return eager;
+}
+
 /* cmocka's handlers would go on with the test in the rank's process. */
 static void restore_signals(void)
 {
@@ -131,7 +139,7 @@ static int run_rank(hk_comm *none, int rank, void *argument)
     hk_options options = ranks_join(rank, job->ranks, job->store);
     options.timeout = 60;
     EXPECT_OK(hk_comm_create(&options, &self.comm));
-    self.eager = job->ranks > 1 ? self.comm->context->eager : 8192; /* one rank has no links to ask */
+    self.eager = find_eager(self.comm);
     make_arena(&self);
     job->body(&self, job->argument);
     EXPECT_OK(hk_comm_free(self.comm));

@@ -16,7 +16,7 @@
 
 enum {
     SLOTS = 8192, /* results of a job, at most */
-    VARIANTS = 12,
+    VARIANTS = 16,
     MOST_COUNT = 700
 };
 
@@ -160,6 +160,7 @@ static uint64_t hash_of(const void *data, size_t bytes)
 typedef struct result {
     uint64_t hash;
     bool everywhere; /* an all-reduce: all ranks must have it */
+    bool by_place;   /* the order of reduction follows from which ranks share a host */
     uint64_t seed;   /* of the inputs: equal for the same type, operator and count */
     char what[88];
 } result;
@@ -231,6 +232,7 @@ static void reduce_and_hash(world_rank *self, hk_comm *comm, const hki_algorithm
     result *mine = &out->of[self->rank][slot];
     mine->hash = hash_of(recv, count * hk_type_size(type));
     mine->everywhere = algorithm->collective == HKI_COLL_ALLREDUCE;
+    mine->by_place = strcmp(algorithm->name, "hierarchical") == 0;
     mine->seed = seed;
     snprintf(mine->what, sizeof mine->what, "%s:%s, %llu %s, %s", hki_collective_name(algorithm->collective),
              algorithm->name, (unsigned long long)count, hk_type_name(type), values_op_name(op));
@@ -282,7 +284,7 @@ static void try_all(world_rank *self, void *argument)
 static size_t list_variants(variant *all)
 {
     size_t count = 0;
-    for (size_t i = 0; i < world_way_count && count + 3 < VARIANTS; i++) {
+    for (size_t i = 0; i < world_way_count && count + 3 <= VARIANTS; i++) {
         if (!world_way_wanted(&world_ways[i]))
             continue;
         all[count++] = (variant){.name = world_ways[i].name, .way = &world_ways[i]};
@@ -294,14 +296,14 @@ static size_t list_variants(variant *all)
     return count;
 }
 
-/* How many results differ; the first few are shown. */
-static size_t compare(int ranks, const results *first, const results *second, const char *name)
+/* How many results differ; the first few are shown. elsewhere: ranks were on other hosts the first time. */
+static size_t compare(int ranks, const results *first, const results *second, const char *name, bool elsewhere)
 {
     size_t different = 0;
     for (int rank = 0; rank < ranks; rank++) {
         for (size_t slot = 0; slot < second->count[rank]; slot++) {
             const result *a = &first->of[rank][slot], *b = &second->of[rank][slot], *lowest = &second->of[0][slot];
-            if (a->hash != b->hash && different++ < 5)
+            if (a->hash != b->hash && !(elsewhere && b->by_place) && different++ < 5)
                 fprintf(stderr, "%s: %s: rank %d of %d has other bits than before\n", name, b->what, rank, ranks);
             if (b->everywhere && b->hash != lowest->hash && different++ < 5)
                 fprintf(stderr, "%s: %s: rank %d of %d has other bits than rank 0\n", name, b->what, rank, ranks);
@@ -336,7 +338,8 @@ static void bits_depend_on_nothing_else(void **state)
         assert_true(now->count[0] > 500);
         for (int rank = 0; rank < ranks; rank++)
             assert_int_equal(now->count[rank], first->count[0]);
-        assert_int_equal(compare(ranks, first, now, variants[i].name), 0);
+        bool elsewhere = variants[i].way->hosts != variants[0].way->hosts;
+        assert_int_equal(compare(ranks, first, now, variants[i].name, elsewhere), 0);
         if (now != first)
             munmap(now, sizeof *now);
     }
