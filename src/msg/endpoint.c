@@ -178,6 +178,16 @@ void hki_transfer_release(hki_endpoint *endpoint, hki_transfer *transfer)
     hki_list_append(&endpoint->spare, &transfer->node);
 }
 
+/* The head is being read into a transfer that ends before it: what is still to come of it is dropped. An eager message
+ * (a stream is in another state by now) has taken credit, which goes back here. */
+static void skip_rest(hki_channel *channel, const hki_transfer *transfer)
+{
+    channel->reading = NULL;
+    channel->skipping = true;
+    if (transfer->state == HKI_TRANSFER_POSTED)
+        hki_channel_owe(channel, transfer->moved + HKI_EAGER_OVERHEAD, 0);
+}
+
 /* Takes a transfer out of whatever it is in. */
 static void detach(hki_endpoint *endpoint, hki_transfer *transfer)
 {
@@ -190,18 +200,14 @@ static void detach(hki_endpoint *endpoint, hki_transfer *transfer)
         endpoint->any_source--;
     else if (transfer->state != HKI_TRANSFER_IDLE && !transfer->channel->self)
         hki_channel_disinterest(transfer->channel);
-    if (transfer->channel && transfer->channel->reading == transfer) {
-        transfer->channel->reading = NULL;
-        transfer->channel->skipping = true;
-    }
+    if (transfer->channel && transfer->channel->reading == transfer)
+        skip_rest(transfer->channel, transfer);
     hki_sink_close(&transfer->sink);
 }
 
 void hki_transfer_end(hki_transfer *transfer, hk_status status)
 {
     hki_endpoint *endpoint = transfer->channel ? transfer->channel->endpoint : transfer->matcher->endpoint;
-    if (transfer->channel && transfer->channel->reading == transfer)
-        transfer->channel->reading = NULL;
     detach(endpoint, transfer);
     transfer->state = HKI_TRANSFER_DONE;
     if (status == HK_OK && transfer->sink.failed)
@@ -371,7 +377,8 @@ void hki_channel_fail(hki_channel *channel, hk_status status, const char *reason
     channel->lost = true;
     channel->eager_out = HKI_EAGER_WINDOW;
     channel->reading = NULL;
-    channel->reading_unexpected = NULL;
+    if (channel->reading_unexpected) /* it will never be whole */
+        hki_unexpected_free(channel->reading_unexpected);
     channel->skipping = false;
     hki_list_remove(&channel->work_node);
     free_controls(channel);
