@@ -104,9 +104,8 @@ hk_status hki_plugin_check_limits(const hk_transport_ops *ops, const hk_transpor
     if (limits->eager_bytes < HK_TRANSPORT_WHOLE)
         return hki_error(HK_ERR_TRANSPORT, "transport %s carries frames of %zu bytes; %u are the least", ops->name,
                          limits->eager_bytes, HK_TRANSPORT_WHOLE);
-    if (limits->piece_bytes == 0 || limits->piece_bytes % 4096 != 0)
-        return hki_error(HK_ERR_TRANSPORT, "transport %s wants pieces of %zu bytes, which is no multiple of 4096",
-                         ops->name, limits->piece_bytes);
+    if (limits->piece_bytes == 0)
+        return hki_error(HK_ERR_TRANSPORT, "transport %s has pieces of no bytes", ops->name);
     return HK_OK;
 }
 
