@@ -321,7 +321,10 @@ static hk_status open_transports(hki_context *context)
     const hk_transport_ops *const *candidates = hki_transports_usable();
     HK_TRY(hki_transports_check());
     for (; *candidates && context->transport_count < HKI_MOST_TRANSPORTS; candidates++) {
-        if (open_transport(context, *candidates) != HK_OK)
+        hk_status status = open_transport(context, *candidates);
+        if (status == HK_ERR_SETTING)
+            return status; /* what was asked for cannot be had: said, not ignored */
+        if (status != HK_OK)
             hki_log(HK_LOG_WARN, "transport %s is not usable: %s", (*candidates)->name, hk_last_error());
     }
     if (context->transport_count == 0)

@@ -43,6 +43,7 @@ typedef struct pair_end {
     uint8_t token[32];
     unsigned char address[512];
     size_t address_bytes;
+    unsigned char other_address[512];
     bool closed;      /* by the body */
     hk_status status; /* the last error that the transport recorded, and its text */
     char error[256];
@@ -160,6 +161,7 @@ static bool pair_connect(pair_end *end)
     CHECK(send(end->channel, &mine, sizeof mine, 0) == sizeof mine);
     CHECK(recv(end->channel, &theirs, sizeof theirs, MSG_WAITALL) == sizeof theirs);
     end->other = theirs.peer;
+    memcpy(end->other_address, theirs.address, sizeof end->other_address);
     return end->ops->connect(end->transport, &theirs.peer, theirs.address, theirs.bytes, &end->link) == HK_OK;
 }
 

@@ -263,12 +263,6 @@ static int tcp_event_fd(hk_transport *transport)
 
 static hk_status tcp_address(hk_transport *transport, void *address, size_t *bytes)
 {
-    if (!transport->listening) {
-        hk_status status = hki_tcp_listen(transport);
-        if (status != HK_OK)
-            return status;
-        transport->listening = true;
-    }
     return hki_tcp_publish(transport, address, bytes);
 }
 
@@ -384,6 +378,11 @@ static hk_status tcp_open(const hk_transport_services *services, hk_transport **
         services->error(services->core, HK_ERR_SYSTEM, "tcp transport: %s", strerror(error));
         release(transport);
         return HK_ERR_SYSTEM;
+    }
+    hk_status status = hki_tcp_listen(transport);
+    if (status != HK_OK) {
+        release(transport);
+        return status;
     }
     enrol(transport, true);
     /* alpha and beta: two processes over loopback, one way; a network's own are measured by `hocket tune`. */

@@ -139,7 +139,6 @@ struct hk_transport {
     hki_interface interfaces[HKI_INTERFACES_MOST]; /* of this machine, all */
     hki_interface chosen[HKI_INTERFACES_MOST];     /* those that may be used */
     int interface_count, chosen_count;
-    bool listening;
     int listeners[HKI_TCP_LISTENERS];
     uint32_t listener_count;
     hki_address published[HKI_TCP_ADDRESSES];
