@@ -589,7 +589,7 @@ static void a_program_alone_reads_the_host_when_asked(void **state)
     job ended;
     char command[8300];
     char *expected = expected_topology("not handed on", hki_topology_load_system);
-    snprintf(command, sizeof command, "unset HOCKET_LAUNCH; exec %s rank topology", self);
+    snprintf(command, sizeof command, "unset HOCKET_LAUNCH; exec '%s' rank topology", self);
     run(&ended, 0, "run", "-n", "1", "sh", "-c", command);
     assert_string_equal(ended.text[0].data, expected);
     job_free(&ended);
