@@ -71,9 +71,10 @@ static void watch(const server *self, client *one, bool out)
     one->wants_out = out;
 }
 
-/* shutdown, since a child after fork may hold the descriptor as well. */
+/* A child after fork may hold the descriptor as well, so closing it alone neither hangs up nor ends its events. */
 static void drop(server *self, client *one)
 {
+    epoll_ctl(self->poller, EPOLL_CTL_DEL, one->fd, NULL);
     shutdown(one->fd, SHUT_RDWR);
     close(one->fd);
     hki_list_remove(&one->node);
@@ -235,10 +236,10 @@ static bool hear(server *self, client *one)
 static bool tell(server *self, client *one)
 {
     while (one->sent < HKI_STORE_HEADER + one->value_bytes) {
-        bool heading = one->sent < HKI_STORE_HEADER;
+        bool heading = one->sent < HKI_STORE_HEADER, more = heading && one->value_bytes > 0;
         const uint8_t *from = heading ? one->header + one->sent : one->value + (one->sent - HKI_STORE_HEADER);
         size_t bytes = (heading ? HKI_STORE_HEADER : HKI_STORE_HEADER + one->value_bytes) - one->sent;
-        ssize_t sent = send(one->fd, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT | (heading ? MSG_MORE : 0));
+        ssize_t sent = send(one->fd, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0));
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0)
