@@ -20,6 +20,7 @@ BELOW = {
     "boot": ["net"],
     "comm": ["base", "net", "dtype", "topo", "sched", "algo", "cost", "sim", "msg", "exec", "boot"],
     "transports": ["net", "base"],
+    "template": [],  # stands for transports outside this tree
     "train": [],
     "examples": [],
 }
@@ -33,6 +34,7 @@ PUBLIC = {
     "boot": {"store.h"},
     "comm": {"store.h", "transport.h"},
     "transports": {"transport.h"},
+    "template": {"transport.h"},
     "train": {"train.h"},
     "examples": {"store.h", "train.h"},
 }
@@ -48,6 +50,8 @@ def closure(layer):
 def layer_of(path):
     """The layer of a path relative to the root; transports are one each ("transports/shm")."""
     parts = path.split("/")
+    if parts[:2] == ["transports", "template"]:
+        return "template"
     if parts[0] == "src":
         return parts[1]
     if parts[0] == "transports":

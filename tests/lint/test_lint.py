@@ -13,6 +13,7 @@ BREACHES = [
     ("layers", "src/base/error.c", '#include "sched/ir.h"\n', "base may not include sched"),
     ("layers", "src/sched/ir.h", "#include <hocket/transport.h>\n", "may not see the public header"),
     ("layers", "transports/shm/a.c", '#include "transports/tcp/b.h"\n', "transports/shm may not include transports/tcp"),
+    ("layers", "transports/template/a.c", '#include "net/n.h"\n', "template may not include net"),
     ("layers", "examples/a.c", '#include "base/log.h"\n', "examples may not include base"),
     ("headers", "include/hocket/a.h", "size_t broken(void);\n", "include/hocket/a.h as"),
     ("headers", "include/hocket/b.h", "int *a(int class);\n", "include/hocket/b.h as g++"),
