@@ -411,8 +411,9 @@ static bool undelivered(const hk_link *link)
 /* What nobody will read any more: left in the kernel, it would make close reset the connection. */
 static void discard_arrivals(const hk_link *link)
 {
-    enum { ROUNDS = 64, BYTES = 1 << 20 };
-    for (int i = 0; i < ROUNDS && recv(link->fd, NULL, BYTES, MSG_TRUNC | MSG_DONTWAIT) > 0; i++)
+    enum { ROUNDS = 1024 };
+    unsigned char nothing[16384];
+    for (int i = 0; i < ROUNDS && recv(link->fd, nothing, sizeof nothing, MSG_DONTWAIT) > 0; i++)
         ;
 }
 
