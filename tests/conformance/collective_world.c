@@ -17,6 +17,11 @@ const world_way world_ways[] = {
     {.name = "verified", .needs = "shm", .settings = "HOCKET_TRANSPORT=shm HOCKET_VERIFY=1", .hosts = 1},
     {.name = "tcp", .needs = "tcp", .settings = "HOCKET_TRANSPORT=tcp", .hosts = 1},
     {.name = "mixed", .needs = "shm tcp", .settings = "HOCKET_TRANSPORT=shm,tcp", .hosts = 2},
+    {.name = "interleaved",
+     .needs = "shm tcp",
+     .settings = "HOCKET_TRANSPORT=shm,tcp",
+     .hosts = 3,
+     .interleaved = true},
 };
 const size_t world_way_count = sizeof world_ways / sizeof *world_ways;
 
@@ -88,12 +93,12 @@ typedef struct world_job {
     void *argument;
 } world_job;
 
-/* Consecutive ranks on a host, unevenly where the number does not divide: 3 and 2. */
+/* Consecutive ranks on a host, unevenly where the number does not divide: 3 and 2; or in turn. */
 static void choose_host(const world_way *way, int rank, int ranks)
 {
     char name[16];
     int share = (ranks + way->hosts - 1) / way->hosts;
-    snprintf(name, sizeof name, "host%d", rank / share);
+    snprintf(name, sizeof name, "host%d", way->interleaved ? rank % way->hosts : rank / share);
     if (way->hosts > 1)
         setenv("HOCKET_HOST", name, 1);
 }

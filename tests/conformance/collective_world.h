@@ -17,6 +17,7 @@ typedef struct world_way {
     const char *needs;    /* transports that must be built in: "shm tcp" */
     const char *settings; /* of the environment: "NAME=value NAME=value" */
     int hosts;            /* that the ranks pretend to be on */
+    bool interleaved;     /* neighbouring ranks are on different hosts */
     bool mapped;          /* buffers from hk_alloc */
     bool whole;           /* nothing is sampled in a normal run */
 } world_way;
