@@ -28,7 +28,7 @@ static hk_status echo_open(const hk_transport_services *services, hk_transport *
     (void)services;
     *transport = calloc(1, sizeof **transport);
     *limits = (hk_transport_limits){
-        .inline_bytes = 48, .eager_bytes = FRAME_BYTES, .piece_bytes = FRAME_BYTES, .get_bytes = SIZE_MAX};
+        .inline_bytes = 48, .eager_bytes = FRAME_BYTES, .piece_bytes = 4096, .get_bytes = SIZE_MAX};
     return *transport ? HK_OK : HK_ERR_NO_MEMORY;
 }
 
