@@ -1,8 +1,11 @@
 /*
  * What every transport must do, driven through hk_transport_ops alone, between two processes and between two threads of
- * one process. A new transport is one line in the table `transports`.
+ * one process. A new transport of this tree is one line in the table `built_in`; one that lives elsewhere is named by
+ * the variable CONFORMANCE_PLUGIN, looked for as HOCKET_TRANSPORT_PATH says, and tested instead of those.
  */
 #include "pair.h"
+
+#include "comm/plugin.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -11,21 +14,22 @@
 #include <cmocka.h>
 
 extern const hk_transport_ops hk_transport_shm, hk_transport_tcp;
-static const pair_transport transports[] = {
-    {"shm", &hk_transport_shm, NULL},
-    {"tcp over IPv4", &hk_transport_tcp, "INTERFACE=127.0.0.0/8"},
-    {"tcp over IPv6", &hk_transport_tcp, "INTERFACE=::1"},
+static const pair_transport built_in[] = {
+    {"shm", &hk_transport_shm, NULL, false},
+    {"tcp over IPv4", &hk_transport_tcp, "INTERFACE=127.0.0.0/8", false},
+    {"tcp over IPv6", &hk_transport_tcp, "INTERFACE=::1", false},
     {"tcp with small buffers", &hk_transport_tcp, "INTERFACE=127.0.0.1 SOCKET_BUFFER=64K", .narrow = true},
 };
 
-enum {
-    TRANSPORTS = sizeof transports / sizeof transports[0],
-    NEEDS_ROOM = 1u << 30 /* besides capabilities: a sender gets far without being read */
-};
+static pair_transport plugin; /* in their place */
+static const pair_transport *transports = built_in;
+static size_t transport_count = sizeof built_in / sizeof built_in[0];
+
+enum { NEEDS_ROOM = 1u << 30 /* besides capabilities: a sender gets far without being read */ };
 
 static void both_ways(pair_body *body, const char *protocol, uint32_t needs, bool threads)
 {
-    for (size_t i = 0; i < TRANSPORTS; i++)
+    for (size_t i = 0; i < transport_count; i++)
         for (int processes = threads ? 0 : 1; processes < 2; processes++) {
             if ((needs & NEEDS_ROOM) && transports[i].narrow)
                 continue;
@@ -531,6 +535,21 @@ static void any_memory_can_be_copied_from(void **state)
     both_ways(get_body, "get", HK_TRANSPORT_GET, true);
 }
 
+/* False when there is no such plug-in. */
+static bool choose_transports(void)
+{
+    plugin.name = getenv("CONFORMANCE_PLUGIN");
+    if (plugin.name == NULL)
+        return true;
+    if (hki_plugin_load(plugin.name, &plugin.ops) != HK_OK) {
+        fprintf(stderr, "%s\n", hk_last_error());
+        return false;
+    }
+    transports = &plugin;
+    transport_count = 1;
+    return true;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -547,5 +566,7 @@ int main(void)
         cmocka_unit_test(allocated_memory_is_read_where_it_lies),
         cmocka_unit_test(any_memory_can_be_copied_from),
     };
+    if (!choose_transports())
+        return 1;
     return cmocka_run_group_tests_name("transport", tests, NULL, NULL);
 }
