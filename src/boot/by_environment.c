@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "boot/source.h"
-#include "boot/store_tcp.h"
+#include "boot/spot.h"
 #include "net/sha256.h"
 
 #include <errno.h>
@@ -88,16 +88,8 @@ static bool whole(const char *text, long low, long high, long *value)
  * A store over TCP at a known place
  * ------------------------------------------------------------------------------------------------------------- */
 
-typedef struct spot {
-    char host[HKI_HOST_TEXT];
-    uint16_t first;
-    unsigned ports;
-    const char *settings; /* that say so */
-} spot;
-
-/* Where rank 0 listens: at the host's addresses if they are this machine's; else (a name that is translated on the way,
- * such as a service of Kubernetes) at all. *loopback: nobody else can come. */
-static hk_status listening_addresses(const spot *where, hki_address at[HKI_LISTEN_MOST], int *count, bool *loopback)
+/* *loopback: nobody else can come. */
+static hk_status listening_addresses(const hki_spot *where, hki_address at[HKI_LISTEN_MOST], int *count, bool *loopback)
 {
     const char *why = "";
     *count = hki_resolve(where->host, 0, at, HKI_LISTEN_MOST, &why);
@@ -109,7 +101,7 @@ static hk_status listening_addresses(const spot *where, hki_address at[HKI_LISTE
     return HK_OK;
 }
 
-static hk_status need_key(const spot *where)
+static hk_status need_key(const hki_spot *where)
 {
     return hki_error(HK_ERR_SETTING,
                      "%s: %s is not this machine alone, and there is no job key to tell friends from strangers: set "
@@ -117,28 +109,44 @@ static hk_status need_key(const spot *where)
                      where->settings, where->host);
 }
 
-static hk_status listen_there(const spot *where, bool may_be_wide, hki_listeners *listeners)
+/* With a key, a name that leads to the loopback is likely the machine's own (Debian has "127.0.1.1 name"), and others
+ * come by its other addresses. */
+static bool is_machine_name(const char *host)
+{
+    hki_address address;
+    return strcmp(host, "localhost") != 0 && !hki_address_parse(host, &address);
+}
+
+/* At the host's addresses if they are this machine's; else (a name that is translated on the way, such as a service of
+ * Kubernetes) at all. */
+static hk_status listen_there(const hki_spot *where, bool may_be_wide, hki_listeners *listeners)
 {
     hki_address at[HKI_LISTEN_MOST];
     int count;
     bool loopback;
+    const hki_address all[] = {{.family = AF_INET6}, {.family = AF_INET}};
     HK_TRY(listening_addresses(where, at, &count, &loopback));
     if (!loopback && !may_be_wide)
         return need_key(where);
+    if (loopback && may_be_wide && is_machine_name(where->host))
+        return hki_listeners_open(all, 2, where->first, where->ports, listeners);
     hk_status status = hki_listeners_open(at, count, where->first, where->ports, listeners);
     if (status == HK_OK || loopback)
         return status;
-    const hki_address all[] = {{.family = AF_INET6}, {.family = AF_INET}};
     return hki_listeners_open(all, 2, where->first, where->ports, listeners);
 }
 
-/* Listeners of the one context that is being made. */
-static hki_listeners open_listeners;
+/* Of the one context that is being made. */
+static struct {
+    hki_listeners listeners;
+    void (*ended)(void);
+} served;
 
 static void end_served(void)
 {
-    hki_listeners_close(&open_listeners);
-    hki_boot_end_turn();
+    hki_listeners_close(&served.listeners);
+    if (served.ended)
+        served.ended();
 }
 
 /* Without a key the same key for all: the handshake then only tells Hocket from others, and jobs from one another. */
@@ -154,13 +162,13 @@ static void identify(const hk_options *options, unsigned number, hki_store_ident
     memcpy(&identity->id, digest, sizeof identity->id);
 }
 
-static hk_status make_store(const spot *where, const hk_options *options, unsigned number, hk_store **store)
+static hk_status make_store(const hki_spot *where, const hk_options *options, unsigned number, hk_store **store)
 {
     hki_store_identity identity;
     identify(options, number, &identity);
     if (options->rank == 0) {
-        HK_TRY(listen_there(where, options->key || hki_boot_keyless(), &open_listeners));
-        return hki_store_serve(&open_listeners, &identity, linger_seconds, store);
+        HK_TRY(listen_there(where, options->key || hki_boot_keyless(), &served.listeners));
+        return hki_store_serve(&served.listeners, &identity, linger_seconds, store);
     }
     hki_dial dial = {.host = where->host, .first = where->first, .ports = where->ports, .settings = where->settings};
     return hki_store_dial(&dial, &identity, hki_setting_seconds(HKI_SET_JOIN_TIMEOUT), store);
@@ -168,7 +176,7 @@ static hk_status make_store(const spot *where, const hk_options *options, unsign
 
 /* A client of a place that is not this machine must have a key, too: without it would tell the secret to whoever
  * listens there. */
-static hk_status check_key(const spot *where, const hk_options *options)
+static hk_status check_key(const hki_spot *where, const hk_options *options)
 {
     hki_address at[HKI_LISTEN_MOST];
     int count;
@@ -180,10 +188,11 @@ static hk_status check_key(const spot *where, const hk_options *options)
     return need_key(where);
 }
 
-static hk_status join_at(const spot *where, const hk_options *options, unsigned number, const char *source,
-                         hki_boot **boot)
+hk_status hki_boot_at_spot(const hki_spot *where, const hk_options *options, unsigned number, const char *source,
+                           void (*ended)(void), hki_boot **boot)
 {
     hk_store *store;
+    served.ended = ended;
     hk_status status = check_key(where, options);
     if (status == HK_OK)
         status = make_store(where, options, number, &store);
@@ -230,13 +239,13 @@ static hk_status join_by_settings(hk_options *options, hki_boot **boot)
 {
     static const char tcp[] = "tcp://", file[] = "file:";
     const char *text = hki_setting_text(HKI_SET_STORE);
-    spot where = {.ports = 1, .settings = "HOCKET_STORE"};
+    hki_spot where = {.ports = 1, .settings = "HOCKET_STORE"};
     unsigned number = hki_boot_take_turn();
     if (strncmp(text, file, sizeof file - 1) == 0 && text[sizeof file - 1] != '\0')
         return join_by_directory(text + sizeof file - 1, options, number, boot);
     if (strncmp(text, tcp, sizeof tcp - 1) == 0 &&
         hki_host_port_parse(text + sizeof tcp - 1, where.host, &where.first) && where.first != 0)
-        return join_at(&where, options, number, "HOCKET_STORE", boot);
+        return hki_boot_at_spot(&where, options, number, "HOCKET_STORE", hki_boot_end_turn, boot);
     hki_boot_end_turn();
     return hki_error(HK_ERR_SETTING, "HOCKET_STORE=%s: tcp://host:port or file:directory is expected with HOCKET_RANK",
                      text);
@@ -289,7 +298,7 @@ hk_status hki_boot_by_torch(const hk_options *given, hki_boot **boot)
     const char *values[TORCH_NAMES];
     long rank, ranks, port;
     hk_options options = *given;
-    spot where = {.settings = "MASTER_ADDR and MASTER_PORT"};
+    hki_spot where = {.settings = "MASTER_ADDR and MASTER_PORT"};
     for (int i = 0; i < TORCH_NAMES; i++)
         values[i] = hki_environment(torch_names[i]);
     if (!whole(values[TORCH_RANKS], 1, 1 << 20, &ranks) || !whole(values[TORCH_RANK], 0, ranks - 1, &rank) ||
@@ -305,5 +314,6 @@ hk_status hki_boot_by_torch(const hk_options *given, hki_boot **boot)
     options.ranks = (int)ranks;
     torch_mark(mark);
     hki_boot_take_place(mark);
-    return join_at(&where, &options, hki_boot_take_turn(), "RANK and MASTER_ADDR", boot);
+    unsigned number = hki_boot_take_turn();
+    return hki_boot_at_spot(&where, &options, number, "RANK and MASTER_ADDR", hki_boot_end_turn, boot);
 }

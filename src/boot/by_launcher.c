@@ -9,12 +9,14 @@
 #include "base/settings.h"
 #include "boot/launch.h"
 #include "boot/source.h"
+#include "boot/spot.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -28,6 +30,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t idle;
     bool busy;
+    unsigned contexts; /* begun among several hosts */
 } launch = {.socket = -1, .lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -223,11 +226,15 @@ static void end_turn(void)
 
 typedef struct launcher_boot {
     hki_boot boot;
+    hki_boot *meeting; /* of ranks of several hosts, who do not exchange by the launcher */
     void *topology;
 } launcher_boot;
 
 static hk_status launcher_exchange(hki_boot *boot, const void *mine, size_t bytes, void *all, double timeout)
 {
+    launcher_boot *self = (launcher_boot *)boot;
+    if (self->meeting)
+        return hki_boot_exchange(self->meeting, mine, bytes, all, timeout);
     if (bytes > HKI_LAUNCH_RECORD_MAX)
         return hki_error(HK_ERR_ARGUMENT, "a record of %zu bytes is too long to be exchanged", bytes);
     uint64_t deadline = after(timeout);
@@ -247,6 +254,7 @@ static hk_status launcher_exchange(hki_boot *boot, const void *mine, size_t byte
 
 static void launcher_leave(hki_boot *boot)
 {
+    hki_boot_leave(((launcher_boot *)boot)->meeting);
     end_turn();
     free(((launcher_boot *)boot)->topology);
     free(boot);
@@ -283,10 +291,24 @@ static hk_status ask_place(hki_launch_place *place, void **topology)
     if (status == HK_ERR_TIMEOUT)
         return hki_error(HK_ERR_BOOTSTRAP, "`hocket run` does not answer (stopped?)");
     HK_TRY(status);
+    place->host[sizeof place->host - 1] = '\0';
     if (place->nonce != join.nonce || place->rank < 0 || place->rank >= place->ranks)
         return hki_error(HK_ERR_BOOTSTRAP, "`hocket run` gave an answer that was not meant for this process: do two "
                                            "processes join as the same rank at once?");
     return HK_OK;
+}
+
+/* Ranks of other hosts do not reach this launcher: all meet at rank 0. */
+static hk_status meet(launcher_boot *self, const hk_options *options, const hki_launch_place *place)
+{
+    hk_options placed = *options;
+    hki_spot where = {.first = place->port, .ports = place->ports, .settings = "hocket run --hosts"};
+    snprintf(where.host, sizeof where.host, "%s", place->host);
+    placed.rank = place->rank;
+    placed.ranks = place->ranks;
+    placed.key = options->key ? options->key : place->key;
+    placed.key_bytes = options->key ? options->key_bytes : sizeof place->key;
+    return hki_boot_at_spot(&where, &placed, launch.contexts++, "hocket run --hosts", NULL, &self->meeting);
 }
 
 hk_status hki_boot_by_launcher(const hk_options *options, hki_boot **boot)
@@ -301,6 +323,8 @@ hk_status hki_boot_by_launcher(const hk_options *options, hki_boot **boot)
         return status;
     }
     status = ask_place(&place, &self->topology);
+    if (status == HK_OK && place.ranks > 1 && place.host[0] != '\0')
+        status = meet(self, options, &place);
     if (status != HK_OK) {
         launcher_leave(&self->boot);
         return status;

@@ -18,11 +18,12 @@
 #include <stdint.h>
 
 enum {
-    HKI_LAUNCH_MAGIC = 0x484b4c32, /* "HKL2": the version is in it */
+    HKI_LAUNCH_MAGIC = 0x484b4c33, /* "HKL3": the version is in it */
     HKI_LAUNCH_KEY_BYTES = 32,
     HKI_LAUNCH_RECORD_MAX = 1 << 20,
     HKI_LAUNCH_TOPOLOGY_MAX = 1 << 20,
-    HKI_LAUNCH_TEXT_MAX = 1024
+    HKI_LAUNCH_TEXT_MAX = 1024,
+    HKI_LAUNCH_HOST_MAX = 256
 };
 
 enum {
@@ -51,6 +52,11 @@ typedef struct hki_launch_place {
     int32_t rank, ranks;
     int32_t local_rank, local_ranks; /* among the ranks of this host */
     uint8_t key[HKI_LAUNCH_KEY_BYTES];
+    /* With ranks on other hosts there is no EXCHANGE: all meet in a store that rank 0 serves on this host, at one of so
+     * many ports from `port`. "": all ranks are here. */
+    char host[HKI_LAUNCH_HOST_MAX];
+    uint16_t port, ports;
+    uint32_t zero;
     uint64_t topology_bytes; /* that follow; 0: the launcher knows none */
 } hki_launch_place;
 

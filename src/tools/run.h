@@ -34,8 +34,28 @@ enum { RUN_RANKS_MAX = 4096, RUN_STATUS_TIMEOUT = 124, RUN_STATUS_CANNOT_EXEC = 
 
 typedef enum run_bind { RUN_BIND_NONE, RUN_BIND_SHARE, RUN_BIND_CORE } run_bind;
 
+/* One of several hosts, as the launcher that the user started sees it (run_hosts.c). */
+typedef struct run_host {
+    char *name;
+    int first, ranks;
+    char **command; /* reaches the host and starts an agent there */
+    char *record;   /* for the agent's standard input (run_record.c) */
+    size_t record_bytes;
+} run_host;
+
+/* The part of a job that an agent runs on one of several hosts (run_agent.c). */
+typedef struct run_share {
+    const char *host; /* this one's name */
+    int first, total; /* rank of its first process, and ranks of the job */
+    const char *meeting;
+    uint16_t port, ports; /* see hki_launch_place */
+    uint8_t key[HKI_LAUNCH_KEY_BYTES];
+} run_share;
+
 typedef struct run_options {
     int ranks;
+    const run_host *hosts;  /* not NULL: the `ranks` processes are the agents of these */
+    const run_share *share; /* not NULL: there are ranks on other hosts */
     run_bind bind;
     double timeout; /* seconds, 0 = never */
     double grace;   /* seconds from SIGTERM to SIGKILL */
@@ -134,6 +154,7 @@ typedef struct run_join {
     /* Called once when ranks wait for others that ended without joining; texts like "rank 2", "ranks 0, 1". */
     void (*lost)(void *context, const char *missing, const char *waiting);
     void *context;
+    const run_share *share; /* not NULL: ranks only learn their place, and exchange elsewhere */
 } run_join;
 
 /* Makes links without descriptors; false and errno on failure. */
@@ -177,6 +198,7 @@ typedef struct run_spawner {
 } run_spawner;
 
 typedef struct run_ends {
+    int in; /* -1: /dev/null, or for rank 0 the launcher's own */
     int out, err, launch;
 } run_ends;
 
@@ -208,9 +230,48 @@ typedef int run_work(const run_options *options, int control, const sigset_t *ma
 run_work run_job;
 /* Forks the worker and guards it. Returns the job's exit status. */
 int run_guarded(const run_options *options, run_work *work);
+/* "rank 2", or in a job over hosts "host a" where each process is an agent. */
+const char *run_name(const run_options *options, int index, char *text, size_t capacity);
+/* The same for several: "ranks 2, 3", "hosts a, b". */
+const char *run_names(const run_options *options, const bool *members, char *text, size_t capacity);
 /* "signal 9 (Killed)" or "exit status 3" of a wait status. */
 void run_status_text(int status, char *text, size_t capacity);
 /* What a shell would make of a wait status: the exit status, or 128 + signal. */
 int run_exit_status(int status);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * run_hosts.c, run_agent.c, run_record.c: jobs over several hosts. An agent is this program, started on each host by
+ * ssh or the like, and told by a record on its standard input what to run: so the key is on no command line. When
+ * that input ends, because the launcher or the connection did, the agent ends its ranks.
+ * ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct run_hosts {
+    const char *list;    /* "a:2,b:2" */
+    const char *rsh;     /* command that reaches a host, split at spaces */
+    const char *program; /* of hocket there; NULL: the path that this one has */
+} run_hosts;
+
+/* Runs options->command with so many ranks on each host. Returns the job's exit status; 2, and says why, when `hosts`
+ * makes no sense. */
+int run_over_hosts(const run_options *options, const run_hosts *hosts);
+/* The agent. Returns the exit status of its ranks. */
+int run_agent(void);
+
+/* What an agent is told. Strings point into the record's bytes. */
+typedef struct run_record {
+    run_options options; /* ranks, bind, grace, tag_output, keep_going, command */
+    run_share share;
+    const char *directory;
+    char **settings; /* "HOCKET_X=…", NULL at the end */
+    char **strings;  /* allocated: what command and settings point to */
+} run_record;
+
+enum { RUN_RECORD_MAX = 1 << 20 };
+
+/* Allocates the bytes; NULL when there is no memory, or they would be more than RUN_RECORD_MAX. */
+char *run_record_write(const run_record *record, size_t *bytes);
+/* False when malformed, or there is no memory. bytes[length - 1] must be '\0'. */
+bool run_record_read(char *bytes, size_t length, run_record *record);
+void run_record_free(run_record *record);
 
 #endif

@@ -18,11 +18,16 @@ static const double hurried_drain = 0.5;  /* for whoever reads our output */
 void run_report(run_state *self, const char *format, ...)
 {
     char line[1024];
+    const run_share *share = self->options->share;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     run_sink_put(&self->sinks[1], "hocket run: ", strlen("hocket run: "));
+    if (share) {
+        run_sink_put(&self->sinks[1], share->host, strlen(share->host));
+        run_sink_put(&self->sinks[1], ": ", 2);
+    }
     run_sink_put(&self->sinks[1], line, strlen(line));
     run_sink_put(&self->sinks[1], "\n", 1);
 }
@@ -64,6 +69,9 @@ static void forget_rank(run_state *self, run_rank *rank)
     if (rank->pidfd >= 0)
         close(rank->pidfd);
     rank->pidfd = -1;
+    if (rank->input >= 0)
+        close(rank->input);
+    rank->input = -1;
 }
 
 /* Ends whatever still lives, at once. */
@@ -75,7 +83,7 @@ void run_kill_everything(run_state *self)
         killed[i] = self->ranks[i].pid != 0;
     if (killed && self->alive > 0 && self->options->grace > 0)
         run_report(self, "%s did not end on SIGTERM within %g s: killed",
-                   hki_ranks_text(text, sizeof text, killed, self->options->ranks), self->options->grace);
+                   run_names(self->options, killed, text, sizeof text), self->options->grace);
     free(killed);
     if (!run_kill_children())
         run_report(self, "some processes cannot be killed (stuck in the kernel)");
@@ -113,11 +121,12 @@ static void drain_rank(run_rank *rank)
 /* Names the first failure, and ends the job. */
 void run_declare(run_state *self)
 {
-    char text[80];
+    char text[80], name[HKI_RANKS_TEXT];
     if (self->suspect < 0)
         return;
     run_status_text(self->suspect_status, text, sizeof text);
-    run_report(self, WIFSIGNALED(self->suspect_status) ? "rank %d died: %s" : "rank %d ended: %s", self->suspect, text);
+    run_report(self, WIFSIGNALED(self->suspect_status) ? "%s died: %s" : "%s ended: %s",
+               run_name(self->options, self->suspect, name, sizeof name), text);
     run_fail(self, run_exit_status(self->suspect_status));
     self->suspect = -1;
     if (!self->options->keep_going)
@@ -147,7 +156,10 @@ static void suspect(run_state *self, int index, int status)
 
 void run_cannot_start(run_state *self, int index, int failure)
 {
-    run_report(self, "cannot start rank %d (%s): %s", index, self->options->command[0], strerror(failure));
+    char name[HKI_RANKS_TEXT];
+    const run_host *hosts = self->options->hosts;
+    run_report(self, "cannot start %s (%s): %s", run_name(self->options, index, name, sizeof name),
+               hosts ? hosts[index].command[0] : self->options->command[0], strerror(failure));
     run_fail(self, failure == ENOENT ? RUN_STATUS_NOT_FOUND : RUN_STATUS_CANNOT_EXEC);
     run_begin_ending(self);
 }

@@ -48,7 +48,9 @@ static void take_signal(run_state *self, int signal_number)
     }
     if (self->phase == RUNNING) {
         self->interrupted = hki_now();
-        run_report(self, "interrupted by signal %d (%s); the ranks are ended", signal_number, strsignal(signal_number));
+        if (!self->options->share) /* agents are told to end by a launcher that has said why */
+            run_report(self, "interrupted by signal %d (%s); the ranks are ended", signal_number,
+                       strsignal(signal_number));
         self->hurry = true;
         self->failed = false; /* this, and no earlier failure under --keep-going, is why it ends */
         run_fail(self, 128 + signal_number);
@@ -104,7 +106,7 @@ static void time_out(run_state *self)
         running[i] = self->ranks[i].pid != 0;
     if (running)
         run_report(self, "the time of %g s is up; still running: %s", self->options->timeout,
-                   hki_ranks_text(text, sizeof text, running, self->options->ranks));
+                   run_names(self->options, running, text, sizeof text));
     free(running);
     self->failed = false;
     run_fail(self, RUN_STATUS_TIMEOUT);
@@ -290,32 +292,45 @@ static void close_all(const int *fds, int count)
             close(fds[i]);
 }
 
+/* The pipe through which an agent gets its record, which fits it. */
+static bool open_input(const run_state *self, int index, int in[2])
+{
+    const run_host *hosts = self->options->hosts;
+    if (!hosts)
+        return true;
+    return pipe2(in, O_CLOEXEC) == 0 && fcntl(in[1], F_SETPIPE_SZ, RUN_RECORD_MAX) >= (int)hosts[index].record_bytes &&
+           write(in[1], hosts[index].record, hosts[index].record_bytes) == (ssize_t)hosts[index].record_bytes;
+}
+
 /* Starts one rank, with its pipes and its link. False and errno. */
 static bool start_rank(run_state *self, int index)
 {
     int fds[6] = {-1, -1, -1, -1, -1, -1}; /* out, err, link: ours, then the rank's */
+    int in[2] = {-1, -1};                  /* an agent's, then ours */
     if (pipe2(fds, O_CLOEXEC) != 0 || pipe2(fds + 2, O_CLOEXEC) != 0 ||
-        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds + 4) != 0) {
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds + 4) != 0 || !open_input(self, index, in)) {
         int failure = errno;
         close_all(fds, 6);
+        close_all(in, 2);
         errno = failure;
         return false;
     }
-    run_ends ends = {.out = fds[1], .err = fds[3], .launch = fds[5]};
+    run_ends ends = {.in = in[0], .out = fds[1], .err = fds[3], .launch = fds[5]};
     pid_t pid = run_spawn(&self->spawner, index, &ends);
     int failure = errno;
-    close_all((int[]){fds[1], fds[3], fds[5]}, 3);
+    close_all((int[]){fds[1], fds[3], fds[5], in[0]}, 4);
     if (pid < 0) {
-        close_all((int[]){fds[0], fds[2], fds[4]}, 3);
+        close_all((int[]){fds[0], fds[2], fds[4], in[1]}, 4);
         errno = failure;
         return false;
     }
     run_rank *rank = &self->ranks[index];
-    *rank = (run_rank){.pid = pid, .hang_up = run_never};
-    rank->pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* closes on exec by itself */
+    *rank = (run_rank){.pid = pid, .hang_up = run_never, .input = in[1]};
+    int first = self->options->share ? self->options->share->first : 0;
+    bool tag = self->options->tag_output && !self->options->hosts; /* agents tag */
+    rank->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);            /* closes on exec by itself */
     for (int i = 0; i < 2; i++) {
-        rank->streams[i] =
-            (run_stream){.fd = fds[2 * i], .rank = index, .tag = self->options->tag_output, .sink = &self->sinks[i]};
+        rank->streams[i] = (run_stream){.fd = fds[2 * i], .rank = first + index, .tag = tag, .sink = &self->sinks[i]};
         fcntl(fds[2 * i], F_SETFL, O_NONBLOCK);
         if (!self->paused[i])
             watch(self, fds[2 * i], EPOLLIN, i == 0 ? RUN_EVENT_OUT : RUN_EVENT_ERR, index);
@@ -372,6 +387,7 @@ static bool open_job(run_state *self, const sigset_t *mask, const char **what)
         return false;
     self->join.lost = run_report_lost;
     self->join.context = self;
+    self->join.share = self->options->share;
     watch(self, self->signals, EPOLLIN, RUN_EVENT_SIGNAL, 0);
     watch(self, self->control, EPOLLIN, RUN_EVENT_CONTROL, 0);
     return true;

@@ -27,6 +27,7 @@ typedef struct run_rank {
     pid_t pid; /* 0 when it does not live */
     int pidfd; /* -1: the kernel has none */
     run_stream streams[2];
+    int input;        /* an agent's: open as long as it is to live; -1: none */
     uint64_t hang_up; /* when its link is closed although something that it started still holds it */
 } run_rank;
 

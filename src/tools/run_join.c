@@ -259,6 +259,16 @@ static void leave(run_join *join, run_link *link)
     link->position = ((link->position >> 32) + 1) << 32;
 }
 
+static void place_among_hosts(const run_share *share, hki_launch_place *place)
+{
+    place->rank += share->first;
+    place->ranks = share->total;
+    place->port = share->port;
+    place->ports = share->ports;
+    memcpy(place->key, share->key, sizeof place->key);
+    snprintf(place->host, sizeof place->host, "%s", share->meeting);
+}
+
 static void take_join(run_join *join, int rank, const char *payload)
 {
     run_link *link = &join->links[rank];
@@ -277,6 +287,8 @@ static void take_join(run_join *join, int rank, const char *payload)
         .nonce = question.nonce, .rank = rank, .ranks = join->ranks, .local_rank = rank, .local_ranks = join->ranks};
     place.topology_bytes = join->topology_bytes;
     memcpy(place.key, join->key, sizeof place.key);
+    if (join->share)
+        place_among_hosts(join->share, &place);
     run_reply *reply = reply_new(HKI_LAUNCH_PLACE, sizeof place + join->topology_bytes);
     if (reply) {
         memcpy(reply_payload(reply), &place, sizeof place);

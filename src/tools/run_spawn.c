@@ -63,7 +63,8 @@ static bool make_environment(run_spawner *spawner)
         if (!is_place(environ[i]))
             spawner->environment[kept++] = environ[i];
     snprintf(spawner->launch, sizeof spawner->launch, "HOCKET_LAUNCH=%d", spawner->launch_fd);
-    spawner->environment[kept++] = spawner->launch;
+    if (!spawner->options->hosts) /* agents learn from their record, and have no link */
+        spawner->environment[kept++] = spawner->launch;
     spawner->environment[kept] = NULL;
     return true;
 }
@@ -145,6 +146,14 @@ static size_t cpu_mask(const run_spawner *spawner, int rank, cpu_set_t *mask)
  * Starting
  * ------------------------------------------------------------------------------------------------------------- */
 
+/* Standard input: the agents' records, the user's for rank 0, nothing for the others. */
+static bool connect_input(const run_spawner *spawner, int rank, const run_ends *ends)
+{
+    if (ends->in >= 0)
+        return dup2(ends->in, 0) >= 0;
+    return rank == 0 || dup2(spawner->null_fd, 0) >= 0;
+}
+
 /* What the child does: system calls only. Returns the error that kept it from becoming the program. */
 static int become_rank(const run_spawner *spawner, int rank, const run_ends *ends)
 {
@@ -159,12 +168,13 @@ static int become_rank(const run_spawner *spawner, int rank, const run_ends *end
     size_t mask_bytes = cpu_mask(spawner, rank, &mask.set);
     if (mask_bytes > 0)
         sched_setaffinity(0, mask_bytes, &mask.set);
-    if ((rank > 0 && dup2(spawner->null_fd, 0) < 0) || dup2(ends->out, 1) < 0 || dup2(ends->err, 2) < 0 ||
-        dup2(ends->launch, spawner->launch_fd) < 0)
+    const run_host *hosts = spawner->options->hosts;
+    if (!connect_input(spawner, rank, ends) || dup2(ends->out, 1) < 0 || dup2(ends->err, 2) < 0 ||
+        (!hosts && dup2(ends->launch, spawner->launch_fd) < 0))
         return errno;
     setrlimit(RLIMIT_NOFILE, &spawner->files);
     sigprocmask(SIG_SETMASK, &spawner->mask, NULL);
-    execvpe(spawner->path, spawner->options->command, spawner->environment);
+    execvpe(spawner->path, hosts ? hosts[rank].command : spawner->options->command, spawner->environment);
     return errno;
 }
 
