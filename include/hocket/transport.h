@@ -1,15 +1,17 @@
 /*
  * The plug-in interface between Hocket and a transport: how frames and bulk data move between two processes.
  *
- * A transport is a shared object (or an in-tree folder) that exports one symbol, `const hk_transport_ops
- * hk_transport_NAME`. It knows peers and links; it knows nothing of communicators, collectives or schedules. Matching,
- * eager and rendezvous, credits and reductions are the core's (src/msg), written once for all transports.
+ * A transport is a shared object libhocket_transport_NAME.so (or an in-tree folder) that exports one symbol, `const
+ * hk_transport_ops hk_transport_NAME`, needs nothing of the library, and is not unloaded. It knows peers and links; it
+ * knows nothing of communicators, collectives or schedules. Matching, eager and rendezvous, credits and reductions are
+ * the core's (src/msg), written once for all transports.
  *
  * Rules that hold for every function below unless its comment says otherwise:
  *  - Never blocks. What cannot be done now returns HK_TRANSPORT_AGAIN and has changed nothing.
  *  - Called by one thread at a time per transport object. A transport never calls back into the core but through
  *    hk_transport_services, and never with a lock of its own held.
- *  - Pointers marked NULL-able may be NULL when the capability bit beside them is absent.
+ *  - Functions named with a capability (MAP, GET, PUT, SLEEP) may be NULL when its bit is absent, and must not be when
+ *    it is set; `describe` belongs to the first three. Others are NULL only where their comment says NULL-able.
  *  - Bytes from outside are validated after they were copied out of memory that the peer can write.
  */
 #ifndef HOCKET_TRANSPORT_H
@@ -24,7 +26,8 @@ extern "C" {
 #endif
 
 #define HK_TRANSPORT_ABI 1u
-/* A payload of up to so many bytes is handed over whole: peek never gives data == NULL for it. */
+/* A frame whose payload is no longer than this is handed over whole: peek says AGAIN until all of it is here, and never
+ * gives data == NULL for it. */
 #define HK_TRANSPORT_WHOLE 1024u
 
 typedef struct hk_transport hk_transport; /* one context's instance; the transport defines it */
@@ -33,24 +36,24 @@ typedef struct hk_link hk_link;           /* one peer as seen from here; the tra
 typedef enum hk_transport_result {
     HK_TRANSPORT_OK = 0,
     HK_TRANSPORT_AGAIN,  /* no room, nothing there, or still connecting */
-    HK_TRANSPORT_LOST,   /* the peer is gone or the link failed: see link_state */
+    HK_TRANSPORT_LOST,   /* the peer is gone, in order or not, or the link failed: see link_state; nothing more comes */
     HK_TRANSPORT_REFUSED /* this protocol is not possible with this peer or memory; another may be */
 } hk_transport_result;
 
 /* The header of every frame. The core fills it; a transport carries it and may pack it. */
 typedef struct hk_frame {
     uint32_t communicator; /* low half of the communicator's id */
-    uint32_t operation;    /* low half of the operation number, or a point-to-point tag */
-    uint32_t fingerprint;  /* of the call that sent it */
-    uint32_t ordinal;      /* n-th message from this sender to this receiver in the operation */
-    uint32_t kind;         /* 0 … 15, the core's */
+    uint32_t operation; /* low half of the operation number, or a point-to-point tag; any 32 bits, as are the others */
+    uint32_t fingerprint; /* of the call that sent it */
+    uint32_t ordinal;     /* n-th message from this sender to this receiver in the operation */
+    uint32_t kind;        /* 0 … 15, the core's */
 } hk_frame;
 
 /* A frame that has arrived and lies at the head of a link's FIFO. */
 typedef struct hk_arrival {
     hk_frame frame;
-    const void *data; /* payload where it lies, valid until `consume`; NULL: take it with `read` */
-    size_t bytes;     /* payload length (what is left of it, after partial reads) */
+    const void *data; /* what is left of the payload where it lies, valid until `consume`; NULL: take it with `read` */
+    size_t bytes;     /* what is left of the payload: all of it, but what `read` has moved */
 } hk_arrival;
 
 /* Describes memory so that a peer can reach it; opaque to the core, made by `describe`, used by map and get. */
@@ -77,8 +80,8 @@ enum {                               /* capabilities */
 typedef struct hk_transport_limits {
     uint32_t capabilities;
     size_t inline_bytes; /* a payload up to this travels with its header in one go (cheapest) */
-    size_t eager_bytes;  /* largest payload of one frame */
-    size_t piece_bytes;  /* best size of one piece when a large message is streamed, multiple of 4096 */
+    size_t eager_bytes;  /* largest message that is sent without being asked for: at least HK_TRANSPORT_WHOLE */
+    size_t piece_bytes;  /* best size of one piece when a large message is streamed; a multiple of 4096 is best */
     size_t get_bytes;    /* smallest message for which `get` is worth a call; SIZE_MAX: only when forced */
     double alpha_ns;     /* built-in estimate: one hand-over */
     double beta_ns;      /* built-in estimate: ns per byte, streamed */
@@ -102,7 +105,8 @@ typedef struct hk_transport_services {
     void *core;
     /* Writes one log line. */
     void (*log)(void *core, hk_log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
-    /* Value of HOCKET_<NAME>, or its default; never NULL. Unknown names are "". */
+    /* Value of HOCKET_<NAME>, or its default; never NULL. Names that the library does not know are "": a plug-in that
+     * has settings of its own reads variables that do not begin with HOCKET_, since those are reported as unknown. */
     const char *(*setting)(void *core, const char *name);
     /* Monotonic nanoseconds. */
     uint64_t (*now)(void *core);
@@ -118,7 +122,8 @@ typedef struct hk_transport_ops {
     uint32_t abi; /* HK_TRANSPORT_ABI */
     const char *name;
 
-    /* Makes the instance of one context; may block briefly. On failure records why with services->error. */
+    /* Makes the instance of one context; may block briefly. Checks that services->size covers what it uses. On failure
+     * records why with services->error. */
     hk_status (*open)(const hk_transport_services *services, hk_transport **transport, hk_transport_limits *limits);
     /* Flushes what is queued, says goodbye on every link, frees everything, all links included. Blocks at most
      * `timeout` seconds for peers that still pull from this process. */
@@ -133,14 +138,20 @@ typedef struct hk_transport_ops {
     /* State of a link; reason (NULL-able) receives a text that lives as long as the link. */
     hk_link_state (*link_state)(hk_link *link, const char **reason);
 
-    /* Puts one frame of at most limits.eager_bytes on the link, in order. All or nothing; the payload may be reused
-     * at once. Wakes a sleeping peer. */
+    /* Puts one frame of at most limits.eager_bytes or limits.piece_bytes, whichever is larger, on the link, in order.
+     * All or nothing; the payload may be reused at once. After OK the frame arrives even if this process makes no other
+     * call for long: it is with the kernel, in shared memory, with a thread or with hardware. Wakes a sleeping peer.
+     * After AGAIN for want of room, arm refuses, or the sleep ends, as soon as there is some. The first send or peek
+     * makes the connection. */
     hk_transport_result (*send)(hk_link *link, const hk_frame *frame, const void *payload, size_t bytes);
-    /* Looks at the head of the link's FIFO of frames. AGAIN when empty. Repeating it without consume gives the same. */
+    /* Looks at the head of the link's FIFO of frames. AGAIN when empty. Repeating it without read or consume gives the
+     * same frame; a larger one may come with data == NULL before all of it is here, and with data later. What arrived
+     * before the peer left or died comes first; then, or when the rest of the head will never come, LOST. */
     hk_transport_result (*peek)(hk_link *link, hk_arrival *arrival);
-    /* NULL-able unless peek can give data == NULL: moves up to `bytes` of the head's payload to destination. */
+    /* NULL-able unless peek can give data == NULL: moves up to `bytes` of the head's payload to destination. OK with
+     * *moved > 0; AGAIN when no more of it is here yet; LOST when no more will come. */
     hk_transport_result (*read)(hk_link *link, void *destination, size_t bytes, size_t *moved);
-    /* Drops the head. */
+    /* Drops the head, also what has not been read of it. */
     void (*consume)(hk_link *link);
 
     /* Describes [memory, memory+bytes) for this link's peer; *protocols gets the bits among MAP, GET, PUT by which the
@@ -156,15 +167,18 @@ typedef struct hk_transport_ops {
     hk_transport_result (*put)(hk_link *link, const hk_remote *remote, uint64_t offset, const void *source,
                                size_t bytes, const hk_frame *frame);
 
-    /* Links that have something to peek although nobody polls them (doorbells): up to `capacity` ranks. Also accepts
-     * connections, and moves what is queued. */
+    /* Links that have something new to peek or to read although nobody polls them (doorbells), or that have ended since
+     * it was last said: up to `capacity` ranks. Also accepts connections, and moves what is queued. */
     size_t (*poll)(hk_transport *transport, uint32_t *ranks, size_t capacity);
-    /* Looks whether peers of connected links still live; called at most every 50 ms. Returns how many links changed
-     * state. */
+    /* Looks whether peers of connected links still live; called every 20 ms or so while something is waited for.
+     * Returns how many links have ended since the last call. */
     size_t (*check)(hk_transport *transport);
 
-    /* Sleeping. arm: from now on an arrival makes event_fd readable (or ends `sleep`); returns false, and is not armed,
-     * when something is pending already. disarm: the process is awake again. */
+    /* Sleeping. arm: from now on an arrival, room for a send that found none, or the end of a link makes event_fd
+     * readable (or ends `sleep`); returns false, and is not armed, when such a thing is pending already: a frame that
+     * peek would show and that has not been consumed, or more of a head than peek and read have given so far. A head
+     * that has been read as far as it is here is not pending. disarm: the process is awake again. event_fd is the same
+     * for the life of the instance; only its becoming readable means anything. */
     bool (*arm)(hk_transport *transport);
     void (*disarm)(hk_transport *transport);
     int (*event_fd)(hk_transport *transport);

@@ -71,7 +71,7 @@ hk_status hki_plugin_complete(const hk_transport_ops *ops, const char *name, con
                               hk_transport_ops *complete)
 {
     hk_transport_ops whole = {0};
-    if (ops->size < offsetof(hk_transport_ops, name) + sizeof ops->name)
+    if (ops->size < offsetof(hk_transport_ops, name) + sizeof ops->name || ops->size % sizeof(void (*)(void)) != 0)
         return hki_error(HK_ERR_UNSUPPORTED, "%s: hk_transport_%s.size is %zu: not sizeof(hk_transport_ops)", where,
                          name, ops->size);
     if (ops->abi != HK_TRANSPORT_ABI)
