@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DRAIN_FRAMES = 64, CONTROL_BYTES = HK_TRANSPORT_WHOLE, BOUNCE_BYTES = 16384 };
+enum { DRAIN_FRAMES = 64, CONTROL_BYTES = HK_TRANSPORT_WHOLE };
 
 /* A streamed result from here on is written by non-temporal stores: it outgrows the last cache. Measured with 2 ranks:
  * a tenth faster at 32 MiB, a quarter slower at 2 and 8 MiB. */
@@ -15,11 +15,11 @@ enum { UNCACHED_BYTES = 32 << 20 };
 
 /* --- taking a payload -------------------------------------------------------------------------------------------- */
 
-/* Reads what can be read of the head's payload; arrival->bytes is what is left then. A buffer's length at a time, so
- * that reductions find it in the cache. */
+/* Reads what can be read of the head's payload; arrival->bytes is what is left then. What is reduced goes through a
+ * buffer that fits the second-level cache: over TCP, 1 MiB between two ranks takes 215 µs by pieces of 256 KiB, 230 by
+ * 64 KiB and 260 by 16 KiB. */
 static void read_on(hki_channel *channel, hk_arrival *arrival, hki_sink *sink)
 {
-    unsigned char bounce[BOUNCE_BYTES];
     size_t moved = 1;
     if (!channel->ops->read) {
         hki_channel_fail(channel, HK_ERR_TRANSPORT,
@@ -27,17 +27,20 @@ static void read_on(hki_channel *channel, hk_arrival *arrival, hki_sink *sink)
         return;
     }
     while (arrival->bytes > 0 && moved > 0) {
-        void *where = bounce;
-        size_t direct = sink ? hki_sink_direct(sink, &where) : 0;
-        size_t wanted = direct ? direct : sizeof bounce;
+        void *where = NULL;
+        size_t direct = sink ? hki_sink_direct(sink, &where) : 0, wanted = direct ? direct : HKI_PULL_PIECE;
+        if (!direct && !(where = hki_bounce_buffer(channel->endpoint))) {
+            hki_channel_fail(channel, HK_ERR_NO_MEMORY, "no memory to read a message through");
+            return;
+        }
         moved = 0;
-        if (channel->ops->read(channel->link, direct ? where : bounce,
-                               wanted < arrival->bytes ? wanted : arrival->bytes, &moved) != HK_TRANSPORT_OK)
+        if (channel->ops->read(channel->link, where, wanted < arrival->bytes ? wanted : arrival->bytes, &moved) !=
+            HK_TRANSPORT_OK)
             return;
         if (direct)
             hki_sink_advance(sink, moved);
         else if (sink)
-            hki_sink_feed(sink, bounce, moved);
+            hki_sink_feed(sink, where, moved);
         arrival->bytes -= moved;
     }
 }

@@ -44,6 +44,8 @@ void hki_on_done(hki_channel *channel, const hk_frame *frame);
 void hki_stream_start(hki_channel *channel, hki_transfer *transfer, uint32_t receiver_token);
 bool hki_stream_push(hki_channel *channel, hki_transfer *transfer);
 bool hki_pull_advance(hki_channel *channel, hki_transfer *transfer);
+/* HKI_PULL_PIECE bytes for whatever passes through on its way into a reduction; NULL: no memory. */
+unsigned char *hki_bounce_buffer(hki_endpoint *endpoint);
 
 /* Gives a record that came early to the receive that asks for it; ends it if it is whole. */
 void hki_give_unexpected(hki_unexpected *unexpected, hki_transfer *transfer);

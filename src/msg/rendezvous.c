@@ -234,7 +234,7 @@ static void end_pull(hki_channel *channel, hki_transfer *transfer)
     hki_transfer_end(transfer, HK_OK);
 }
 
-static unsigned char *bounce_buffer(hki_endpoint *endpoint)
+unsigned char *hki_bounce_buffer(hki_endpoint *endpoint)
 {
     if (!endpoint->bounce)
         endpoint->bounce = malloc(HKI_PULL_PIECE);
@@ -250,7 +250,7 @@ static hk_transport_result get_piece(hki_channel *channel, hki_transfer *transfe
         if (bytes > direct)
             bytes = direct;
     } else {
-        where = bounce_buffer(channel->endpoint);
+        where = hki_bounce_buffer(channel->endpoint);
         if (!where)
             return HK_TRANSPORT_REFUSED;
     }
