@@ -23,7 +23,7 @@ typedef struct effort {
 static effort effort_of(const world_rank *self)
 {
     if (world_everything())
-        return (effort){.product = true, .large = self->ranks <= 4 ? 2 : 0, .rounds = 6};
+        return (effort){.product = true, .large = self->ranks <= 4, .rounds = 2};
     if (RANKS_SANITIZED)
         return (effort){.product = self->way->whole && self->ranks <= 3, .large = 0, .rounds = 1};
     return (effort){.product = self->way->whole, .large = self->ranks <= 3, .rounds = 1};
