@@ -331,7 +331,8 @@ static bool refusal_body(pair_end *end)
 static void a_refused_copy_is_refused_for_good_and_one_sided(void **state)
 {
     (void)state;
-    assert_true(pair_run(ops, refusal_body, "get", true));
+    const pair_transport shm = {.name = "shm", .ops = ops};
+    assert_true(pair_run(&shm, refusal_body, "get", true));
 }
 
 /* The address is right, the process is not: as after the peer's end, when its number is given to another. */
