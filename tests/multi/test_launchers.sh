@@ -1,0 +1,208 @@
+#!/bin/bash
+# Ranks find each other however they were started: by Open MPI's mpirun (PMIx), MPICH's mpiexec (PMI-1), variables of
+# Hocket's or of torchrun's, and over several hosts. And when they cannot, it is said who is missing, and why.
+set -u
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+runs=0
+ranks="$BUILD_DIR/tests/multi/test_contexts"
+# Whoever runs this test may have been started by a launcher of some kind.
+program=$HOCKET_PROGRAM
+unset "${!PMI_@}" "${!PMIX_@}" "${!OMPI_@}" "${!HOCKET_@}" "${!SLURM_@}" RANK WORLD_SIZE MASTER_ADDR MASTER_PORT \
+    2>/dev/null
+export HOCKET_JOIN_TIMEOUT=60
+
+failed() {
+    failures=$((failures + 1))
+    bad=yes
+    printf 'FAILED: %s\n' "$1"
+    tail -20 "$work"/out* "$work"/err* 2>/dev/null
+}
+
+# ok LABEL: unless something failed since the last one.
+bad=no
+ok() {
+    [ $bad = yes ] || echo "ok: $1"
+    bad=no
+}
+
+# job LABEL COMMAND…: three contexts in a row, of 3 ranks.
+job() {
+    local label=$1
+    shift
+    runs=$((runs + 1))
+    rm -f "$work"/out* "$work"/err*
+    timeout 90 "$@" >"$work/out" 2>"$work/err" </dev/null || failed "$label: exit status $?"
+    grep -q '3 ranks, three contexts' "$work/out" || failed "$label: no word of rank 0"
+    ok "$label"
+}
+
+# bench LABEL LAUNCHER…: 4 ranks of the benchmark.
+bench() {
+    local label=$1
+    shift
+    runs=$((runs + 1))
+    timeout 90 "$@" "$program" bench allreduce --max 1K --check >"$work/out" 2>"$work/err" </dev/null ||
+        failed "$label: exit status $?"
+    grep -q '4 ranks' "$work/out" || failed "$label: not 4 ranks"
+    grep -q 'yes' "$work/out" || failed "$label: nothing correct"
+    ok "$label, bench"
+}
+
+# by_hand NAME PROGRAM…: starts 3 ranks, the last first, with variable NAME counting them.
+by_hand() {
+    local name=$1 pids=() status=0 rank
+    shift
+    rm -f "$work"/out* "$work"/err*
+    for rank in 2 1 0; do
+        env "$name=$rank" timeout 90 "$@" >"$work/out$rank" 2>"$work/err$rank" </dev/null &
+        pids+=($!)
+        sleep 0.1
+    done
+    for pid in "${pids[@]}"; do
+        wait "$pid" || status=$?
+    done
+    return $status
+}
+
+# said LABEL FILE TEXT
+said() {
+    runs=$((runs + 1))
+    grep -q -- "$3" "$2" || failed "$1: \"$3\" is not said"
+}
+
+free_port() {
+    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+mpirun=(mpirun.openmpi --allow-run-as-root --oversubscribe --mca oob_tcp_if_include lo)
+if command -v mpirun.openmpi >/dev/null; then
+    job "mpirun" "${mpirun[@]}" -np 3 "$ranks" rank 3
+    bench "mpirun" "${mpirun[@]}" -np 4
+    # Rank 2 never joins: the others name it.
+    HOCKET_JOIN_TIMEOUT=1 timeout 60 "${mpirun[@]}" -np 3 \
+        sh -c "[ \$PMIX_RANK = 2 ] && exec sleep 3; exec '$ranks' rank 3" >"$work/out" 2>"$work/err"
+    said "mpirun without rank 2" "$work/err" 'rank 2 of 3 did not arrive'
+else
+    echo "SKIPPED: mpirun of Open MPI is not installed"
+fi
+
+if command -v mpiexec.mpich >/dev/null; then
+    job "mpiexec of MPICH" mpiexec.mpich -n 3 "$ranks" rank 3
+    bench "mpiexec of MPICH" mpiexec.mpich -n 4
+    HOCKET_JOIN_TIMEOUT=1 timeout 60 mpiexec.mpich -n 3 \
+        sh -c "[ \$PMI_RANK = 2 ] && exec sleep 3; exec '$ranks' rank 3" >"$work/out" 2>"$work/err"
+    said "mpiexec without rank 2" "$work/err" 'some rank did not join'
+else
+    echo "SKIPPED: mpiexec of MPICH is not installed"
+fi
+
+export HOCKET_RANKS=3
+port=$(free_port)
+export HOCKET_STORE=tcp://127.0.0.1:$port
+runs=$((runs + 1))
+by_hand HOCKET_RANK "$ranks" rank 3 || failed "HOCKET_STORE=$HOCKET_STORE"
+said "HOCKET_STORE=tcp" "$work/out0" 'three contexts'
+head -c 32 /dev/urandom >"$work/key"
+chmod 600 "$work/key"
+export HOCKET_STORE=tcp://$(hostname):$(free_port) HOCKET_KEY_FILE=$work/key
+runs=$((runs + 1))
+by_hand HOCKET_RANK "$ranks" rank 3 || failed "HOCKET_STORE=$HOCKET_STORE with a key"
+# One rank with another key: it is turned away, and named as missing by the others.
+head -c 32 /dev/urandom >"$work/key2"
+chmod 600 "$work/key2"
+runs=$((runs + 1))
+HOCKET_JOIN_TIMEOUT=2 by_hand HOCKET_RANK sh -c \
+    "[ \$HOCKET_RANK = 1 ] && export HOCKET_KEY_FILE=$work/key2; exec '$ranks' rank 3" && failed "another key joins"
+said "another key" "$work/err1" 'turned this one down'
+said "another key" "$work/err0" 'rank 1 of 3 did not arrive'
+unset HOCKET_KEY_FILE
+# Two processes of one rank: one of them is refused.
+export HOCKET_STORE=tcp://127.0.0.1:$(free_port)
+runs=$((runs + 1))
+HOCKET_JOIN_TIMEOUT=2 by_hand HOCKET_RANK sh -c \
+    "[ \$HOCKET_RANK = 2 ] && export HOCKET_RANK=1; exec '$ranks' rank 3" && failed "two of one rank join"
+said "two of one rank" <(cat "$work"/err[12]) 'rank 1 has already joined'
+said "two of one rank" "$work/err0" 'rank 2 of 3 did not arrive'
+# Beyond this machine without a key: refused, and the setting named.
+HOCKET_RANK=0 HOCKET_STORE=tcp://0.0.0.0:$(free_port) timeout 60 "$ranks" rank 3 2>"$work/err" && failed "no key"
+said "no key" "$work/err" HOCKET_KEY_FILE
+export HOCKET_STORE=file:$work/store
+runs=$((runs + 1))
+by_hand HOCKET_RANK "$ranks" rank 3 || failed "HOCKET_STORE=$HOCKET_STORE"
+unset HOCKET_RANKS HOCKET_STORE
+ok "HOCKET_RANK"
+
+# As torchrun does, with its agent listening at MASTER_PORT, and someone else at the next.
+python3 - >"$work/master" <<'PYTHON' &
+import random, socket, time
+
+def listen(port):
+    s = socket.socket()
+    s.bind(("127.0.0.1", port))
+    s.listen()
+    return s
+
+while True:
+    port = random.randrange(20000, 32000)
+    try:
+        held = listen(port), listen(port + 1)
+        break
+    except OSError:
+        pass
+print(port, flush=True)
+time.sleep(60)
+PYTHON
+agent=$!
+until [ -s "$work/master" ]; do
+    sleep 0.1
+done
+master=$(cat "$work/master")
+runs=$((runs + 1))
+WORLD_SIZE=3 MASTER_ADDR=localhost MASTER_PORT=$master by_hand RANK "$ranks" rank 3 || failed "torchrun's variables"
+said "torchrun's variables" "$work/out0" 'three contexts'
+kill $agent
+# Three of the four are no place.
+runs=$((runs + 1))
+RANK=1 WORLD_SIZE=3 MASTER_ADDR=localhost timeout 60 "$ranks" alone 2>"$work/err" || failed "three of torchrun's four"
+SLURM_PROCID=1 SLURM_NTASKS=3 timeout 60 "$ranks" alone 2>"$work/err" || failed "Slurm's variables alone"
+ok "RANK"
+
+# Hosts that this machine only pretends to be: the command that "reaches" them gives each a name.
+cat >"$work/rsh" <<'SCRIPT'
+#!/bin/sh
+export HOCKET_HOST="$1"
+shift
+exec "$@"
+SCRIPT
+chmod +x "$work/rsh"
+run=("$program" run --rsh "$work/rsh" --hosts "localhost:2,127.0.0.1:1")
+job "hocket run --hosts" "${run[@]}" -- "$ranks" rank 3
+timeout 60 "${run[@]}" --tag-output -- sh -c 'echo "in $PWD"; exec sleep 0' >"$work/out" 2>"$work/err" ||
+    failed "run --hosts echo"
+said "output" "$work/out" "^\[2\] in $PWD"
+# The key is on no command line, and in no environment.
+timeout 60 "${run[@]}" -- sh -c 'cat /proc/[0-9]*/cmdline /proc/self/environ 2>/dev/null | tr "\0" "\n" |
+    grep -cE "^(HOCKET_KEY=)?[0-9a-f]{64}$"' >"$work/out" 2>"$work/err"
+runs=$((runs + 1))
+grep -qv '^0$' "$work/out" && failed "the key shows: $(cat "$work/out")"
+# A rank that dies ends the job on all hosts, and is named with its host.
+runs=$((runs + 1))
+timeout 60 "${run[@]}" -- sh -c '[ $HOCKET_HOST = 127.0.0.1 ] && sleep 0.3 && kill -9 $$; exec sleep 71.5' \
+    >"$work/out" 2>"$work/err"
+[ $? -eq 137 ] || failed "a death on another host: exit status"
+said "a death" "$work/err" '127.0.0.1: rank 2 died: signal 9'
+# And so does the end of the launcher, even when it is killed.
+timeout 60 "${run[@]}" -- sleep 71.5 >"$work/out" 2>"$work/err" &
+sleep 1
+kill -KILL "$(pgrep -P $!)"
+sleep 1
+runs=$((runs + 1))
+pgrep -f 'sleep 71[.]5' >/dev/null && failed "something is left after the launcher's death"
+timeout 60 "$program" run --rsh false --hosts a:1,b:1 -- true 2>"$work/err"
+said "a host that cannot be reached" "$work/err" 'host [ab] ended: exit status 1'
+ok "hocket run --hosts"
+
+echo "$runs checks, $failures failed"
+[ $failures -eq 0 ]
