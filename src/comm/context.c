@@ -233,13 +233,17 @@ static int find_reach(const reach *there, const char *name)
 /* Gives each peer the first transport that reaches it. */
 static hk_status link_peer(hki_context *context, uint32_t rank, const reach *there)
 {
-    hki_error(HK_ERR_TRANSPORT, "none is open at both ends"); /* unless one says more */
+    const char *why = "none is open at both ends";
     for (uint32_t i = 0; i < context->transport_count; i++) {
         hk_link *link;
         int at = find_reach(there, context->ops[i]->name);
-        if (at < 0 || context->ops[i]->connect(context->transports[i], &context->peers[rank], there->address[at],
-                                               there->bytes[at], &link) != HK_OK)
+        if (at < 0)
             continue;
+        if (context->ops[i]->connect(context->transports[i], &context->peers[rank], there->address[at],
+                                     there->bytes[at], &link) != HK_OK) {
+            why = hk_last_error();
+            continue;
+        }
         hki_channel *channel = &context->endpoint.channels[rank];
         hki_channel_attach(channel, context->ops[i], link, &context->limits[i]);
         if (channel->eager_limit < context->eager)
@@ -247,8 +251,7 @@ static hk_status link_peer(hki_context *context, uint32_t rank, const reach *the
         return HK_OK;
     }
     return hki_error(HK_ERR_TRANSPORT, "no transport reaches rank %u on host %s from rank %u on host %s: %s", rank,
-                     context->peers[rank].host_name, context->rank, context->peers[context->rank].host_name,
-                     hk_last_error());
+                     context->peers[rank].host_name, context->rank, context->peers[context->rank].host_name, why);
 }
 
 static bool reaches_anybody(const hki_context *context, uint32_t transport)
