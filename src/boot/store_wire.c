@@ -3,6 +3,7 @@
 #include "net/wire.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void hki_store_write_question(uint8_t header[HKI_STORE_HEADER], uint32_t kind, size_t key_bytes, uint64_t argument)
 {
@@ -81,6 +82,8 @@ hki_question_state hki_question_took(hki_question *question, size_t bytes)
     if (question->moved < whole_bytes(question))
         return HKI_QUESTION_MORE;
     question->key[question->key_bytes] = '\0';
+    if (strlen(question->key) != question->key_bytes)
+        return HKI_QUESTION_BAD;
     return hki_store_check(question->key, value_bytes(question)) == HK_OK ? HKI_QUESTION_COMPLETE : HKI_QUESTION_BAD;
 }
 
