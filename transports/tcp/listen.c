@@ -304,6 +304,28 @@ static hk_status unreachable(const hk_link *link, const char *why)
     return HK_ERR_UNSUPPORTED;
 }
 
+/* None of the published addresses (already checked) makes sense here. */
+static hk_status nowhere_to_dial(const hk_link *link, const unsigned char *at)
+{
+    char why[400] = "it can be reached at ";
+    if (!link->transport->wide)
+        return unreachable(link, "without a job key only ranks of this machine are talked to; set HOCKET_KEY_FILE, or "
+                                 "HOCKET_KEY=none to do without");
+    for (unsigned i = 0; i < at[1]; i++) {
+        char text[HKI_ADDRESS_TEXT];
+        hki_address one;
+        size_t used = strlen(why);
+        (void)hki_address_from_wire(at + PUBLISHED_HEADER + i * HKI_ADDRESS_WIRE, &one);
+        hki_address_text(&one, text);
+        snprintf(why + used, sizeof why - used, "%s%s", i > 0 ? ", " : "", text);
+    }
+    size_t used = strlen(why);
+    snprintf(why + used, sizeof why - used,
+             " only, which from here does not lead there: is its network up? (or see "
+             "HOCKET_INTERFACE)");
+    return unreachable(link, why);
+}
+
 hk_status hki_tcp_candidates(hk_link *link, const void *address, size_t bytes)
 {
     const unsigned char *at = address;
@@ -325,10 +347,7 @@ hk_status hki_tcp_candidates(hk_link *link, const void *address, size_t bytes)
             add(link, list, &one, nearness);
     }
     if (link->candidate_count == 0)
-        return unreachable(link, link->transport->wide
-                                     ? "none of its addresses makes sense here; see HOCKET_INTERFACE"
-                                     : "without a job key only ranks of this machine are talked to; set "
-                                       "HOCKET_KEY_FILE, or HOCKET_KEY=none to do without");
+        return nowhere_to_dial(link, at);
     link->candidates = calloc(link->candidate_count, sizeof *link->candidates);
     if (link->candidates == NULL)
         return HK_ERR_NO_MEMORY;
