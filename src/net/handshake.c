@@ -62,10 +62,10 @@ bool hki_handshake_server(hki_handshake *shake, int fd, hki_purpose purpose, uin
 
 static void prove(const hki_handshake *shake, bool by_server, uint8_t mac[HKI_SHA256_BYTES])
 {
-    uint8_t text[16 + HKI_HELLO_BYTES + HKI_CHALLENGE_BYTES + 4] = "hocket client";
-    size_t at = 16;
-    if (by_server)
-        memcpy(text, "hocket server", 13);
+    static const uint8_t roles[2][16] = {"hocket client", "hocket server"};
+    uint8_t text[sizeof roles[0] + HKI_HELLO_BYTES + HKI_CHALLENGE_BYTES + 4];
+    size_t at = sizeof roles[0];
+    memcpy(text, roles[by_server], sizeof roles[0]);
     memcpy(text + at, shake->hello, HKI_HELLO_BYTES);
     at += HKI_HELLO_BYTES;
     memcpy(text + at, shake->challenge, HKI_CHALLENGE_BYTES);
