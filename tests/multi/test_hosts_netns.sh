@@ -25,7 +25,7 @@ failed() {
     failures=$((failures + 1))
     bad=yes
     printf 'FAILED: %s\n' "$1"
-    tail -20 "$work/out" "$work/err"
+    tail -n 20 "$work/out" "$work/err"
 }
 
 ip link add "${tag}br" type bridge || { echo "SKIPPED: no bridge can be made here"; exit 77; }

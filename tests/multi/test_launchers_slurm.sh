@@ -82,10 +82,13 @@ for _ in $(seq 100); do
 done
 if [ "$(sinfo -h -o %T 2>/dev/null)" != idle ]; then
     echo "SKIPPED: Slurm does not start here:"
-    tail -5 "$work"/*.log "$work"/*.out
+    tail -n 5 "$work"/*.log "$work"/*.out
     exit 77
 fi
 
+# libpmix 4.2 itself loses a few bytes, which the leak sanitizer would hold against the ranks.
+echo 'leak:libpmix' >"$work/suppressions"
+export LSAN_OPTIONS=suppressions=$work/suppressions:print_suppressions=0
 failures=0
 for mpi in pmix pmi2; do
     if ! srun --mpi=list 2>&1 | grep -qw $mpi; then
@@ -100,15 +103,15 @@ for mpi in pmix pmi2; do
     else
         failures=$((failures + 1))
         echo "FAILED: srun --mpi=$mpi"
-        tail -20 "$work/out" "$work/err"
-        tail -5 "$work/slurmd.log"
+        tail -n 20 "$work/out" "$work/err"
+        tail -n 5 "$work/slurmd.log"
     fi
 done
 # Slurm's variables alone are no place: each is rank 0 of 1.
 if ! timeout 60 srun --mpi=none -n 2 "$ranks" alone >"$work/out" 2>&1 </dev/null; then
     failures=$((failures + 1))
     echo "FAILED: srun --mpi=none"
-    tail -20 "$work/out"
+    tail -n 20 "$work/out"
 fi
 echo "$failures failed"
 [ $failures -eq 0 ]
