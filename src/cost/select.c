@@ -61,7 +61,7 @@ static const rule rules[] = {
 
     {HKI_COLL_ALLREDUCE, 2, KIB(256), "recursive_doubling"},
     {HKI_COLL_ALLREDUCE, 2, ANY, "direct"},
-    {HKI_COLL_ALLREDUCE, 7, KIB(1), "flat"},
+    {HKI_COLL_ALLREDUCE, 8, KIB(1), "flat"},
     {HKI_COLL_ALLREDUCE, ANY, KIB(1), "recursive_multiplying"},
     {HKI_COLL_ALLREDUCE, ANY, KIB(32), "recursive_doubling"},
     {HKI_COLL_ALLREDUCE, 8, KIB(1024), "rabenseifner"},
