@@ -277,9 +277,9 @@ HK_API hk_status hk_unregister(hk_comm *comm, void *memory);
  * Collectives
  *
  * In-place, in any of these ways (the same on all ranks or not):
- *   HK_IN_PLACE as `send` (MPI): all-reduce, reduce-scatter(v), scan, all-gather(v), all-to-all(v); at the root:
+ *   HK_IN_PLACE as `send` (MPI): all-reduce, reduce-scatter(v), scans, all-gather(v), all-to-all(v); at the root:
  *   reduce, gather(v); as `recv` at the root: scatter(v).
- *   equal pointers: all-reduce, reduce (root), scan, all-to-all.
+ *   equal pointers: all-reduce, reduce (root), scans, all-to-all.
  *   the aligned slice (NCCL): all-gather send == recv + rank·count; reduce-scatter recv == send + rank·count;
  *   gather and scatter likewise at the root.
  * Any other overlap of the two buffers is HK_ERR_BUFFER. Where a buffer is not significant it may be NULL.
