@@ -47,14 +47,21 @@ static const char *or_none(const char *text)
     return text && *text ? text : "none";
 }
 
+/* Which operators it serves; nothing where the collective has none. */
+static const char *order_text(const hki_algorithm *algorithm)
+{
+    if (!hki_collective_reduces(algorithm->collective))
+        return "";
+    return algorithm->keeps_order ? "keeps rank order; " : "commutative operators only; ";
+}
+
 static void print_algorithm(const hki_algorithm *algorithm)
 {
     printf("%s:%s  %s\n", hki_collective_name(algorithm->collective), algorithm->name, algorithm->summary);
     printf("    rounds %s; sent by the busiest rank %s; scratch %s\n", or_none(algorithm->rounds_text),
            or_none(algorithm->sent_text), or_none(algorithm->scratch_text));
-    printf("    ranks: %s; %s; %s\n", algorithm->constraint && *algorithm->constraint ? algorithm->constraint : "any",
-           algorithm->keeps_order ? "keeps rank order" : "commutative operators only",
-           algorithm->segmented ? "pipelined in segments" : "not segmented");
+    printf("    ranks: %s; %s%s\n", algorithm->constraint && *algorithm->constraint ? algorithm->constraint : "any",
+           order_text(algorithm), algorithm->segmented ? "pipelined in segments" : "not segmented");
     printf("    %s\n", or_none(algorithm->source));
 }
 
@@ -68,7 +75,9 @@ static void print_algorithm_json(const hki_algorithm *algorithm)
     print_member("rounds", algorithm->rounds_text);
     print_member("sent", algorithm->sent_text);
     print_member("scratch", algorithm->scratch_text);
-    printf(", \"keeps_order\": %s, \"segmented\": %s", truth(algorithm->keeps_order), truth(algorithm->segmented));
+    printf(", \"keeps_order\": %s",
+           hki_collective_reduces(algorithm->collective) ? truth(algorithm->keeps_order) : "null");
+    printf(", \"segmented\": %s", truth(algorithm->segmented));
     print_member("source", algorithm->source);
     printf("}");
 }

@@ -17,8 +17,12 @@ assert len(found) == $lines, (len(found), $lines)
 for one in found:
     for key in 'collective', 'name', 'summary', 'rounds', 'sent', 'scratch', 'source':
         assert one[key], (key, one)
+    reduces = any(word in one['collective'] for word in ('reduce', 'scan'))
+    assert (one['keeps_order'] is not None) == reduces, one
 " || fail "algorithms as JSON"
 [ "$("$HOCKET_PROGRAM" info --algorithms | grep -c '^[a-z_]*:[a-z_]*  ')" = "$lines" ] || fail "algorithms as text"
+"$HOCKET_PROGRAM" info --algorithms broadcast | grep -q operator && fail "a broadcast has no operator"
+"$HOCKET_PROGRAM" info --algorithms allreduce | grep -q 'commutative operators only' || fail "operators of an all-reduce"
 
 settings=$(grep -c '^HKI_SETTING(' "$SOURCE_DIR/src/base/settings.def")
 HOCKET_SPIN=7 "$HOCKET_PROGRAM" info --settings --json | python3 -c "
