@@ -188,19 +188,24 @@ static bool has_root(hki_collective collective)
            collective == HKI_COLL_GATHERV || collective == HKI_COLL_SCATTER || collective == HKI_COLL_SCATTERV;
 }
 
+static void print_heading(void)
+{
+    printf("%-15s %-22s %6s %6s %8s %8s %9s %9s %10s\n", "collective", "algorithm", "ranks", "root", "rounds",
+           "by book", "sent/n", "by book", "messages");
+}
+
 static int prove_all(const verify_options *options, const uint32_t *nodes, hki_schedule **schedules)
 {
     size_t count, found = 0;
     const hki_algorithm *all = hki_algorithms(&count);
     int result = 0;
-    printf("%-15s %-22s %6s %6s %8s %8s %9s %9s %10s\n", "collective", "algorithm", "ranks", "root", "rounds",
-           "by book", "sent/n", "by book", "messages");
     for (size_t i = 0; i < count; i++) {
         if (options->collective && strcmp(hki_collective_name(all[i].collective), options->collective) != 0)
             continue;
         if (options->algorithm && strcmp(all[i].name, options->algorithm) != 0)
             continue;
-        found++;
+        if (found++ == 0)
+            print_heading();
         bool every = options->root == ALL_ROOTS && has_root(all[i].collective);
         uint32_t first = options->root == ALL_ROOTS ? 0 : (uint32_t)options->root;
         for (uint32_t root = first; root <= (every ? options->ranks - 1 : first); root++)

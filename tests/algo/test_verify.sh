@@ -28,6 +28,7 @@ expect 0 'send to 0' allreduce -n 3 --algorithm recursive_doubling --dump 1
 expect 0 'reduce_scatter +direct .*holds' reduce_scatter -n 4 --packed
 expect 2 'no collective "allredcue"' allredcue
 expect 2 'no algorithm "rign" of allreduce' allreduce --algorithm rign
+[ -z "$("$program" verify --algorithm rign 2>/dev/null)" ] || fail "a table without rows"
 expect 2 'takes a number from 1' -n 0
 expect 2 'no root 8 among 8 ranks' reduce --root 8
 expect 2 'power of two' reduce --segments 3
