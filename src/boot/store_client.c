@@ -21,8 +21,9 @@ enum {
     REFUSALS_MOST = 3, /* a server may also hang up because it is crowded */
     TRIED_TEXT = 400
 };
-/* Per address, in seconds. Guessed: long enough for a busy host, short enough to get on to the next. */
-static const double connect_seconds = 3, handshake_seconds = 10;
+/* Per address, in seconds; guessed. Among several places, one that is silent (a stranger's port, an address that leads
+ * nowhere) must not keep the others waiting: there the first round gives each little time, the next twice as much. */
+static const double connect_seconds = 3, handshake_seconds = 10, first_round_seconds = 0.25;
 /* Pauses between rounds, in seconds: doubled from first to last, each taken by 50 to 100 %. */
 static const double first_pause = 0.01, last_pause = 0.5;
 static const double answer_seconds = 10; /* beyond what the server was asked to wait */
@@ -61,9 +62,16 @@ typedef struct search {
     uint64_t deadline;
     int refusals; /* in a row */
     unsigned rounds;
+    bool several;           /* places to try */
     char tried[TRIED_TEXT]; /* in this round: "10.0.0.1:4000 (Connection refused), …" */
     int fd;
 } search;
+
+static uint64_t limit(const search *self, double seconds)
+{
+    double given = first_round_seconds * (double)(1u << (self->rounds < 10 ? self->rounds : 10));
+    return earlier(self->deadline, after(self->several && given < seconds ? given : seconds));
+}
 
 static void note(search *self, const hki_address *at, const char *why)
 {
@@ -85,7 +93,7 @@ static outcome shake_hands(search *self, int fd, const hki_address *at)
 {
     hki_handshake shake;
     const hki_parties parties = {.server_id = self->identity->id};
-    uint64_t deadline = earlier(self->deadline, after(handshake_seconds));
+    uint64_t deadline = limit(self, handshake_seconds);
     if (!hki_handshake_client(&shake, fd, HKI_PURPOSE_STORE, &parties, self->identity->key)) {
         note(self, at, "the kernel has no random bytes");
         return ABSENT;
@@ -122,7 +130,7 @@ static outcome try_one(search *self, const hki_address *at)
     }
     outcome result = ABSENT;
     int failure = 0;
-    if (!await(fd, POLLOUT, earlier(self->deadline, after(connect_seconds))))
+    if (!await(fd, POLLOUT, limit(self, connect_seconds)))
         note(self, at, "no answer");
     else if ((failure = hki_socket_error(fd)) != 0)
         note(self, at, strerror(failure));
@@ -153,6 +161,7 @@ static outcome try_all(search *self)
         snprintf(self->tried, sizeof self->tried, "%s (%s)", dial->host != NULL ? dial->host : "no address", why);
     outcome result = ABSENT;
     unsigned ports = dial->host != NULL ? dial->ports : 1;
+    self->several = (unsigned)count * ports > 1;
     for (unsigned port = 0; port < ports && dial->first + port <= UINT16_MAX; port++) {
         for (int i = 0; i < count && hki_now() < self->deadline; i++) {
             if (dial->host != NULL)
