@@ -6,6 +6,7 @@
 #include "net/sha256.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -107,6 +108,10 @@ static hk_status check_options(const hk_options *options)
                          "options.store is NULL, but rank %d of %d needs one (or options.id) to find "
                          "the others",
                          options->rank, options->ranks);
+    if (isnan(options->timeout))
+        return hki_error(HK_ERR_ARGUMENT, "options.timeout is not a number");
+    if (options->threads != HK_THREADS_SERIALIZED && options->threads != HK_THREADS_MULTIPLE)
+        return hki_error(HK_ERR_ARGUMENT, "options.threads is %d, which is no hk_threads", (int)options->threads);
     const hk_store *store = options->store;
     if (store && (store->size < offsetof(hk_store, wait) || !store->set || !store->get))
         return hki_error(HK_ERR_ARGUMENT, "options.store: size must be sizeof(hk_store), set and get not NULL");

@@ -256,8 +256,10 @@ static hk_status check_type(const hki_arguments *arguments, hki_reducer *reducer
     bool prefix = arguments->is.collective == HKI_COLL_SCAN || arguments->is.collective == HKI_COLL_EXSCAN;
     if (prefix && arguments->is.op == HK_AVG)
         return hki_error(HK_ERR_OPERATOR, "%s: operator avg does not fit: a prefix has no one number of ranks", name);
-    if (hki_collective_reduces(arguments->is.collective))
-        return hki_reducer_find(arguments->is.type, arguments->is.op, reducer);
+    if (hki_collective_reduces(arguments->is.collective)) {
+        hk_status status = hki_reducer_find(arguments->is.type, arguments->is.op, reducer);
+        return status == HK_OK ? HK_OK : hki_error(status, "%s: %s", name, hk_last_error());
+    }
     reducer->element_bytes = (uint32_t)hk_type_size(arguments->is.type);
     return HK_OK;
 }
@@ -282,6 +284,11 @@ static hk_status check_counts(const hk_comm *comm, const hki_arguments *argument
             return hki_error(HK_ERR_COUNT, "%s: count is %" PRIu64 " but counts[%u] is %" PRIu64, name,
                              arguments->is.count, comm->rank, counts[comm->rank]);
     }
+    if (arguments->is.collective == HKI_COLL_ALLTOALLV && !in_place &&
+        arguments->counts[0][comm->rank] != arguments->counts[1][comm->rank])
+        return hki_error(HK_ERR_COUNT, "%s: to itself, send_counts[%u] is %" PRIu64 " but recv_counts[%u] is %" PRIu64,
+                         name, comm->rank, arguments->counts[0][comm->rank], comm->rank,
+                         arguments->counts[1][comm->rank]);
     return HK_OK;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "../support/ranks.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -44,11 +45,12 @@ static int bad_types_and_operators(hk_comm *comm, int rank, void *argument)
     REFUSED(hk_alltoall(a, b, 1, ~0u, comm), HK_ERR_TYPE, "alltoall", "type");
     REFUSED(hk_send(a, 1, 77, 0, 0, comm), HK_ERR_TYPE, "send", "type 77");
     REFUSED(hk_recv(a, 1, 77, 0, 0, comm, NULL), HK_ERR_TYPE, "recv", "type 77");
-    REFUSED(hk_allreduce(a, b, COUNT, HK_FLOAT32, 55, comm), HK_ERR_OPERATOR, "unknown operator 0x37");
-    REFUSED(hk_allreduce(a, b, COUNT, HK_FLOAT32, HK_BAND, comm), HK_ERR_OPERATOR, "band", "float32");
-    REFUSED(hk_reduce(a, b, COUNT, HK_BFLOAT16, HK_LXOR, 0, comm), HK_ERR_OPERATOR, "lxor", "bfloat16");
-    REFUSED(hk_scan(a, b, 1, HK_OPAQUE(4), HK_SUM, comm), HK_ERR_OPERATOR, "sum", "opaque");
-    REFUSED(hk_reduce_scatter(a, b, 1, HK_FLOAT64, HK_BXOR, comm), HK_ERR_OPERATOR, "bxor", "float64");
+    REFUSED(hk_allreduce(a, b, COUNT, HK_FLOAT32, 55, comm), HK_ERR_OPERATOR, "allreduce", "unknown operator 0x37");
+    REFUSED(hk_allreduce(a, b, COUNT, HK_FLOAT32, HK_BAND, comm), HK_ERR_OPERATOR, "allreduce", "band", "float32");
+    REFUSED(hk_reduce(a, b, COUNT, HK_BFLOAT16, HK_LXOR, 0, comm), HK_ERR_OPERATOR, "reduce", "lxor", "bfloat16");
+    REFUSED(hk_scan(a, b, 1, HK_OPAQUE(4), HK_SUM, comm), HK_ERR_OPERATOR, "scan", "sum", "opaque");
+    REFUSED(hk_reduce_scatter(a, b, 1, HK_FLOAT64, HK_BXOR, comm), HK_ERR_OPERATOR, "reduce_scatter", "bxor",
+            "float64");
     return 0;
 }
 
@@ -82,7 +84,7 @@ static int bad_roots_and_ranks(hk_comm *comm, int rank, void *argument)
 static int bad_counts(hk_comm *comm, int rank, void *argument)
 {
     int64_t a[COUNT * RANKS] = {0}, b[COUNT * RANKS] = {0};
-    uint64_t counts[RANKS] = {1, 1, 1}, wide[RANKS] = {HUGE_COUNT * 4, HUGE_COUNT * 4, 1};
+    uint64_t counts[RANKS] = {1, 1, 1}, uneven[RANKS] = {1, 2, 1}, wide[RANKS] = {HUGE_COUNT * 4, HUGE_COUNT * 4, 1};
     (void)rank;
     (void)argument;
     REFUSED(hk_allreduce(a, b, HUGE_COUNT, HK_INT64, HK_SUM, comm), HK_ERR_COUNT, "allreduce", "2305843009213693952");
@@ -96,6 +98,8 @@ static int bad_counts(hk_comm *comm, int rank, void *argument)
     REFUSED(hk_alltoallv(a, NULL, NULL, b, counts, NULL, HK_INT64, comm), HK_ERR_COUNT, "alltoallv", "send counts");
     REFUSED(hk_alltoallv(a, counts, NULL, b, NULL, NULL, HK_INT64, comm), HK_ERR_COUNT, "alltoallv", "recv counts");
     REFUSED(hk_alltoallv(a, wide, NULL, b, counts, NULL, HK_INT64, comm), HK_ERR_COUNT, "alltoallv", "send");
+    REFUSED(hk_alltoallv(a, uneven, NULL, b, counts, NULL, HK_INT64, comm), HK_ERR_COUNT, "alltoallv",
+            "send_counts[1] is 2", "recv_counts[1] is 1");
     REFUSED(hk_gatherv(a, 1, b, NULL, NULL, HK_INT64, 1, comm), HK_ERR_COUNT, "gatherv", "counts");
     return 0;
 }
@@ -270,6 +274,14 @@ static void test_bad_options_make_no_context(void **state)
         assert_true(strlen(hk_last_error()) > 10);
         assert_null(comm);
     }
+    options = ranks_join(0, 1, store);
+    options.timeout = NAN;
+    assert_int_equal(hk_comm_create(&options, &comm), HK_ERR_ARGUMENT);
+    assert_non_null(strstr(hk_last_error(), "timeout"));
+    options = ranks_join(0, 1, store);
+    options.threads = (hk_threads)7;
+    assert_int_equal(hk_comm_create(&options, &comm), HK_ERR_ARGUMENT);
+    assert_non_null(strstr(hk_last_error(), "threads"));
     assert_int_equal(hk_store_local(NULL), HK_ERR_ARGUMENT);
     assert_int_equal(hk_comm_rank(NULL), -1);
     assert_int_equal(hk_comm_size(NULL), -1);
