@@ -206,8 +206,10 @@ static void on_call_description(hk_comm *comm, hki_channel *channel, const hk_fr
     if (!comm->asked)
         send_abort(comm, channel, HK_ERR_MISMATCH, CALL_DESCRIPTION, frame->operation, own);
     comm->asked = false;
-    snprintf(both, sizeof both, "operation %u: rank %u called %s, but rank %d called %.200s", frame->operation,
-             comm->rank, own, other, text);
+    /* A description holds neither counts of other ranks nor what an opaque type or a made operator is. */
+    const char *unsaid = strcmp(own, text) == 0 ? " with other counts, element size or operator" : "";
+    snprintf(both, sizeof both, "operation %u: rank %u called %s, but rank %d called %.200s%s", frame->operation,
+             comm->rank, own, other, text, unsaid);
     note(comm, HK_ERR_MISMATCH, both);
 }
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 /* What the last rank does otherwise. The texts: its call, and the others'. */
-enum { COLLECTIVE, TYPE, OPERATOR, ROOT, COUNT, BARRIER, ROOT_DONE, DIFFERENCES };
+enum { COLLECTIVE, TYPE, OPERATOR, ROOT, COUNT, BARRIER, ROOT_DONE, SIZE, DIFFERENCES };
 
 static const char *const small_texts[DIFFERENCES][2] = {
     [COLLECTIVE] = {"allgather of 16 float32", "allreduce of 16 float32, sum"},
@@ -20,6 +20,7 @@ static const char *const small_texts[DIFFERENCES][2] = {
     [COUNT] = {"allreduce of 15 float32, sum", "allreduce of 16 float32, sum"},
     [BARRIER] = {"barrier", "allreduce of 16 float32, sum"},
     [ROOT_DONE] = {"allreduce of 16 float32, sum", "broadcast of 16 float32, root 0"},
+    [SIZE] = {"broadcast of 16 opaque, root 0", "with other counts, element size"},
 };
 static const char *const large_texts[DIFFERENCES][2] = {
     [COLLECTIVE] = {"allgather of 120000 float32", "allreduce of 120000 float32, sum"},
@@ -29,6 +30,7 @@ static const char *const large_texts[DIFFERENCES][2] = {
     [COUNT] = {"allreduce of 119999 float32, sum", "allreduce of 120000 float32, sum"},
     [BARRIER] = {"barrier", "allreduce of 120000 float32, sum"},
     [ROOT_DONE] = {"allreduce of 120000 float32, sum", "broadcast of 120000 float32, root 0"},
+    [SIZE] = {"broadcast of 120000 opaque, root 0", "with other counts, element size"},
 };
 
 typedef struct scene {
@@ -43,6 +45,8 @@ static hk_status common_call(int what, float *send, float *recv, uint64_t count,
         return hk_reduce(send, recv, count, HK_FLOAT32, HK_SUM, 0, comm);
     if (what == ROOT_DONE)
         return hk_broadcast(send, count, HK_FLOAT32, 0, comm);
+    if (what == SIZE)
+        return hk_broadcast(send, count, HK_OPAQUE(3), 0, comm);
     return hk_allreduce(send, recv, count, HK_FLOAT32, HK_SUM, comm);
 }
 
@@ -61,6 +65,8 @@ static hk_status odd_call(int what, float *send, float *recv, uint64_t count, hk
         return hk_allreduce(send, recv, count - 1, HK_FLOAT32, HK_SUM, comm);
     case BARRIER:
         return hk_barrier(comm);
+    case SIZE:
+        return hk_broadcast(send, count, HK_OPAQUE(4), 0, comm);
     default:
         return hk_allreduce(send, recv, count, HK_FLOAT32, HK_SUM, comm);
     }
