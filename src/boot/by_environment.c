@@ -221,21 +221,22 @@ bool hki_boot_settings_place(void)
 }
 
 /* A directory keeps what was set, so each context has a name of its own there. */
-static hk_status join_by_directory(const char *directory, hk_options *options, unsigned number, hki_boot **boot)
+static hk_status join_by_directory(const char *directory, const hk_options *options, unsigned number, hki_boot **boot)
 {
     char name[64];
     hk_store *store;
+    hk_options placed = *options;
     snprintf(name, sizeof name, number > 0 ? "%.24s.%u" : "%s", hki_boot_name(options), number);
-    options->name = name;
+    placed.name = name;
     hk_status status = hk_store_file(directory, &store);
     if (status != HK_OK) {
         hki_boot_end_turn();
         return status;
     }
-    return hki_boot_by_own_store(options, store, "HOCKET_STORE", hki_boot_end_turn, boot);
+    return hki_boot_by_own_store(&placed, store, "HOCKET_STORE", hki_boot_end_turn, boot);
 }
 
-static hk_status join_by_settings(hk_options *options, hki_boot **boot)
+static hk_status join_by_settings(const hk_options *options, hki_boot **boot)
 {
     static const char tcp[] = "tcp://", file[] = "file:";
     const char *text = hki_setting_text(HKI_SET_STORE);

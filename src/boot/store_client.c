@@ -274,7 +274,8 @@ static hk_status ask(asker *self, uint32_t kind, const char *key, uint64_t argum
     if (self->broken)
         return hki_error(HK_ERR_PEER_LOST, "the connection to the rank that serves the others broke before");
     hki_store_write_question(question, kind, key_bytes, argument);
-    memcpy(question + HKI_STORE_HEADER, key, key_bytes);
+    for (size_t i = 0; i < key_bytes; i++)
+        question[HKI_STORE_HEADER + i] = (uint8_t)key[i];
     HK_TRY(send_bytes(self, question, HKI_STORE_HEADER + key_bytes, bytes > 0, deadline));
     return send_bytes(self, value, bytes, false, deadline);
 }

@@ -16,8 +16,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-extern char **environ;
-
 enum {
     HOSTS_MOST = 256,
     FIRST_PORT = 20000, /* below those that systems give out by themselves (32768 on Linux) */

@@ -40,7 +40,7 @@ const char *run_names(const run_options *options, const bool *members, char *tex
     if (!options->share)
         return hki_ranks_text(text, capacity, members, options->ranks);
     int first = options->share->first;
-    bool *shifted = calloc((size_t)(first + options->ranks), sizeof *shifted);
+    bool *shifted = calloc((size_t)first + (size_t)options->ranks, sizeof *shifted);
     if (!shifted)
         return "some ranks";
     memcpy(shifted + first, members, (size_t)options->ranks * sizeof *members);

@@ -165,11 +165,13 @@ static void take_share(reader *in, run_record *record)
 
 bool run_record_read(char *bytes, size_t length, run_record *record)
 {
-    reader in = {.next = bytes, .end = bytes + length};
+    reader in = {.failed = length == 0};
     size_t most = 4; /* a NULL for each list, and a little */
     memset(record, 0, sizeof *record);
     if (length == 0 || bytes[length - 1] != '\0')
         return false;
+    in.next = bytes;
+    in.end = bytes + length;
     for (size_t i = 0; i < length; i++)
         most += bytes[i] == '\0';
     record->strings = calloc(most, sizeof *record->strings);

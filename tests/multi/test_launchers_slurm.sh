@@ -10,8 +10,16 @@ if [ "$(id -u)" -ne 0 ] || ! command -v munged >/dev/null || ! command -v slurmc
 fi
 work=$(mktemp -d)
 pids=()
+# Processes that have a file of this test open: its daemons, and the steps of jobs, which end a little after those.
+holders() {
+    find /proc/[0-9]*/fd -lname "$work/*" 2>/dev/null | cut -d/ -f3 | sort -u
+}
 finish() {
-    local pid
+    local _ pid
+    for _ in $(seq 30); do
+        [ "$(holders | wc -l)" -le ${#pids[@]} ] && break
+        sleep 0.1
+    done
     for pid in "${pids[@]}"; do
         kill "$pid" 2>/dev/null
     done
@@ -19,7 +27,7 @@ finish() {
         [ -z "$(jobs -r)" ] && break
         sleep 0.1
     done
-    for pid in "${pids[@]}"; do
+    for pid in "${pids[@]}" $(holders); do
         kill -KILL "$pid" 2>/dev/null
     done
     wait 2>/dev/null
