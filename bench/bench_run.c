@@ -42,10 +42,17 @@ static FILE *open_sink(const char *path)
     return file;
 }
 
-static void close_sink(FILE *file)
+/* Whether all that was written is where it belongs. */
+static bool close_sink(FILE *file, const char *path)
 {
-    if (file != NULL && file != stdout)
-        fclose(file);
+    if (file == NULL)
+        return true;
+    bool written = ferror(file) == 0;
+    int status = file == stdout ? fflush(file) : fclose(file);
+    if (written && status == 0)
+        return true;
+    fprintf(stderr, "hocket bench: %s: %s\n", path, status != 0 ? strerror(errno) : "not written");
+    return false;
 }
 
 static int usable_cpus(void)
@@ -121,13 +128,13 @@ static void write_cell(run *r, const hki_bench_cell *cell, const hki_bench_resul
     r->out.cells++;
 }
 
-static void end_output(run *r)
+static bool end_output(run *r)
 {
     if (r->out.json != NULL)
         fputs("\n ]}\n", r->out.json);
-    close_sink(r->out.json);
-    close_sink(r->out.csv);
-    fflush(stdout);
+    bool written = close_sink(r->out.json, r->options->json);
+    written &= close_sink(r->out.csv, r->options->csv);
+    return close_sink(r->out.table, "standard output") && written;
 }
 
 /* Opens the outputs on rank 0, and tells all ranks whether that went well. */
@@ -295,7 +302,7 @@ int hki_bench_run(hk_comm *comm, const hki_bench_options *options)
         return 1;
     begin_output(&r);
     bool done = run_all(&r);
-    end_output(&r);
+    done &= end_output(&r);
     hki_bench_buffers_free(&r.library, &r.buffers);
     if (r.wrong > 0 && r.lead)
         fprintf(stderr, "hocket bench: %ld cells gave wrong results\n", r.wrong);

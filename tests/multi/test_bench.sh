@@ -143,5 +143,13 @@ if "$HOCKET_PROGRAM" bench allreduce -n 2 --max 8 --json "$work/none/r.json" >"$
     failures=$((failures + 1))
     echo "FAILED: a file that cannot be written was no failure"
 fi
+for full in --json --csv; do
+    runs=$((runs + 1))
+    if "$HOCKET_PROGRAM" bench allreduce -n 2 --max 8 --iters 2 $full /dev/full >"$work/out" 2>"$work/err" ||
+        ! grep -q '/dev/full: No space left on device' "$work/err"; then
+        failures=$((failures + 1))
+        echo "FAILED: $full to a full disk: $(cat "$work/err")"
+    fi
+done
 echo "$runs runs, $failures failed"
 [ $failures -eq 0 ] && [ $runs -gt 65 ]
