@@ -126,7 +126,8 @@ HK_API const char *hk_type_name(hk_type type);
 
 /* The one list of operators: X(NAME, name). Bitwise operators take integers only; logical ones take integers and
  * return 0 or 1; average divides by the number of ranks (integers truncate towards zero) and does not serve scans.
- * Integer sums and products wrap. Min and max propagate NaN as one canonical NaN, and min(-0, +0) = -0. */
+ * Integer sums and products wrap, also those of an average. Min and max propagate NaN as one canonical NaN, and
+ * min(-0, +0) = -0. A single rank's contribution is the result as it is: no operator is applied. */
 #define HK_OP_LIST(X)                                                                                                  \
     X(SUM, sum)                                                                                                        \
     X(PROD, prod)                                                                                                      \
