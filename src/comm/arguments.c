@@ -408,8 +408,9 @@ uint32_t hki_fingerprint(const hki_arguments *arguments, const hk_comm *comm, co
 
 void hki_describe_call(const hki_call_record *record, char *text, size_t bytes)
 {
-    int used = snprintf(text, bytes, "%s", hki_collective_name(record->is.collective));
-    if (record->is.collective == HKI_COLL_BARRIER || used < 0 || (size_t)used >= bytes)
+    bool dup = record->is.collective == HKI_COLL_DUP;
+    int used = snprintf(text, bytes, "%s", dup ? "comm_dup" : hki_collective_name(record->is.collective));
+    if (dup || record->is.collective == HKI_COLL_BARRIER || used < 0 || (size_t)used >= bytes)
         return;
     used += snprintf(text + used, bytes - (size_t)used, " of %" PRIu64 " %s", record->is.count,
                      hk_type_name(record->is.type));

@@ -12,8 +12,7 @@
 /* --- what is remembered
  * ------------------------------------------------------------------------------------------------ */
 
-/* Notes a call that is about to begin, for mismatches and messages. A run of equal calls is one record. */
-static void record_call(hk_comm *comm, const hki_signature *is, uint32_t fingerprint)
+void hki_record_call(hk_comm *comm, const hki_signature *is, uint32_t fingerprint)
 {
     hki_call_record *newest = &comm->recent[comm->newest];
     if (newest->fingerprint == fingerprint && newest->used && memcmp(&newest->is, is, sizeof *is) == 0) {
@@ -194,7 +193,7 @@ static hk_status start(hk_comm *comm, const hki_arguments *arguments, hk_request
         HK_TRY(prepare(comm, arguments, request));
     task->frame.operation = (uint32_t)comm->operations;
     request->operation = comm->operations;
-    record_call(comm, &arguments->is, task->frame.fingerprint);
+    hki_record_call(comm, &arguments->is, task->frame.fingerprint);
     request->record = comm->recent[comm->newest];
     task->engine = &comm->context->engine;
     task->program = request->binding->program;
@@ -248,7 +247,7 @@ static inline bool quick(hk_comm *comm, const hki_arguments *arguments, hk_statu
     if (memo->record == comm->newest)
         comm->recent[memo->record].last = comm->operations++;
     else
-        record_call(comm, &arguments->is, task->frame.fingerprint);
+        hki_record_call(comm, &arguments->is, task->frame.fingerprint);
     memo->record = comm->newest;
     uint32_t mode = hki_fp_enter();
     hki_line line = hki_line_poll(task);

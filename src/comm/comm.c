@@ -253,7 +253,7 @@ hk_status hk_comm_dup(hk_comm *comm, hk_comm **result)
         status = make_from(comm, members, count, mix(mix(comm->id, comm->operations), 'd'), result);
     }
     if (status == HK_OK)
-        comm->operations++;
+        hki_record_call(comm, &(hki_signature){.collective = HKI_COLL_DUP}, (uint32_t)mix(0, HKI_COLL_DUP));
     free(members);
     hki_comm_leave(comm);
     return status;

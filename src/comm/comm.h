@@ -23,6 +23,9 @@ typedef struct hki_arguments {
     const uint64_t *counts[2], *displacements[2]; /* of the send and the receive side */
 } hki_arguments;
 
+/* In a signature: hk_comm_dup, which is called by all ranks in turn with the collectives, but sends nothing. */
+#define HKI_COLL_DUP ((uint32_t)HKI_COLL_COUNT)
+
 /* What is remembered of calls, to recognise and describe them: operations first … last were all this call. */
 typedef struct hki_call_record {
     hki_signature is;
@@ -162,6 +165,8 @@ uint32_t hki_fingerprint(const hki_arguments *arguments, const hk_comm *comm, co
                          uint32_t segments, const hki_reducer *reducer);
 /* "allreduce of 4 float32, sum": for messages. */
 void hki_describe_call(const hki_call_record *record, char *text, size_t bytes);
+/* Notes a call that is about to begin, for mismatches and messages. A run of equal calls is one record. */
+void hki_record_call(hk_comm *comm, const hki_signature *is, uint32_t fingerprint);
 
 /* Requests (request.c). */
 hk_request *hki_request_new(hk_comm *comm, hki_request_kind kind); /* NULL: out of memory, recorded */

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 /* What the last rank does otherwise. The texts: its call, and the others'. */
-enum { COLLECTIVE, TYPE, OPERATOR, ROOT, COUNT, BARRIER, ROOT_DONE, SIZE, DIFFERENCES };
+enum { COLLECTIVE, TYPE, OPERATOR, ROOT, COUNT, BARRIER, ROOT_DONE, SIZE, DUP, DIFFERENCES };
 
 static const char *const small_texts[DIFFERENCES][2] = {
     [COLLECTIVE] = {"allgather of 16 float32", "allreduce of 16 float32, sum"},
@@ -21,6 +21,7 @@ static const char *const small_texts[DIFFERENCES][2] = {
     [BARRIER] = {"barrier", "allreduce of 16 float32, sum"},
     [ROOT_DONE] = {"allreduce of 16 float32, sum", "broadcast of 16 float32, root 0"},
     [SIZE] = {"broadcast of 16 opaque, root 0", "with other counts, element size"},
+    [DUP] = {"comm_dup", "allreduce of 16 float32, sum"},
 };
 static const char *const large_texts[DIFFERENCES][2] = {
     [COLLECTIVE] = {"allgather of 120000 float32", "allreduce of 120000 float32, sum"},
@@ -31,6 +32,7 @@ static const char *const large_texts[DIFFERENCES][2] = {
     [BARRIER] = {"barrier", "allreduce of 120000 float32, sum"},
     [ROOT_DONE] = {"allreduce of 120000 float32, sum", "broadcast of 120000 float32, root 0"},
     [SIZE] = {"broadcast of 120000 opaque, root 0", "with other counts, element size"},
+    [DUP] = {"comm_dup", "allreduce of 120000 float32, sum"},
 };
 
 typedef struct scene {
@@ -52,6 +54,7 @@ static hk_status common_call(int what, float *send, float *recv, uint64_t count,
 
 static hk_status odd_call(int what, float *send, float *recv, uint64_t count, hk_comm *comm)
 {
+    hk_comm *copy;
     switch (what) {
     case COLLECTIVE:
         return hk_allgather(send, recv, count, HK_FLOAT32, comm);
@@ -65,6 +68,8 @@ static hk_status odd_call(int what, float *send, float *recv, uint64_t count, hk
         return hk_allreduce(send, recv, count - 1, HK_FLOAT32, HK_SUM, comm);
     case BARRIER:
         return hk_barrier(comm);
+    case DUP: /* needs no other rank, but takes its turn */
+        return hk_comm_dup(comm, &copy) == HK_OK ? hk_comm_free(copy) : HK_ERR_INTERNAL;
     case SIZE:
         return hk_broadcast(send, count, HK_OPAQUE(4), 0, comm);
     default:
