@@ -19,6 +19,9 @@ enum { CHECK_NANOSECONDS = 50000000, SPREAD_NANOSECONDS = 200000000, REPLY_NANOS
 #define COMPARE_SECONDS 0.5
 /* So long before the time-out the others are asked who is missing (or when half of it is over). */
 #define ASK_SECONDS 1.0
+/* Operations about which others are asked in one look: who is asked searches all that it has in flight, so questions
+ * about thousands at once would keep every rank from getting on. Guessed. */
+enum { MOST_QUESTIONS = 16 };
 enum { CALL_DESCRIPTION = 0, FINAL_REASON = 1 }; /* what the text of an ABORT frame is: in its fingerprint field */
 
 hk_comm *hki_comm_find(hki_context *context, uint32_t wire)
@@ -354,8 +357,17 @@ static void relieve(const hk_request *request)
         hki_channel_relieve(hki_comm_channel(comm, rank));
 }
 
+/* Whether others may be asked about this operation in this look: takes one of `questions` for a collective, since a
+ * message asks nobody. */
+static bool may_ask(const hk_request *request, int *questions)
+{
+    if (request->kind != HKI_REQUEST_COLLECTIVE)
+        return true;
+    return (*questions)-- > 0;
+}
+
 /* Looks at one operation in flight: late enough to report, or to fail? */
-static void look_at(hk_request *request, uint64_t now)
+static void look_at(hk_request *request, uint64_t now, int *questions)
 {
     if (!request->started) {
         request->started = now;
@@ -364,7 +376,8 @@ static void look_at(hk_request *request, uint64_t now)
     relieve(request);
     double elapsed = (double)(now - request->started) / 1e9;
     double limit = request->timeout >= 0 ? request->timeout : request->comm->timeout;
-    if (!request->compared && (elapsed >= COMPARE_SECONDS || (limit > 0 && elapsed >= limit / 2)))
+    bool compares = elapsed >= COMPARE_SECONDS || (limit > 0 && elapsed >= limit / 2);
+    if (compares && !request->compared && may_ask(request, questions))
         hki_inquiry_compare(request);
     double report = hki_setting_seconds(HKI_SET_REPORT);
     bool late = limit > 0 && elapsed >= limit - (limit < 2 * ASK_SECONDS ? limit / 2 : ASK_SECONDS);
@@ -374,7 +387,7 @@ static void look_at(hk_request *request, uint64_t now)
         request->started = now; /* under a debugger time stands still */
         return;
     }
-    if (!request->inquiry && hki_inquiry_begin(request, now) == HK_OK)
+    if (!request->inquiry && (!may_ask(request, questions) || hki_inquiry_begin(request, now) == HK_OK))
         return;
     if ((late && elapsed < limit) || !hki_inquiry_ended(request, now))
         return;
@@ -393,10 +406,11 @@ void hki_failure_slow(void *context, uint64_t now)
         own->engine.attention = false;
         hki_failure_attend(own);
     }
+    int questions = MOST_QUESTIONS; /* for the oldest first */
     hki_list_each (node, &own->requests) {
         hk_request *request = hki_list_entry(node, hk_request, node);
         if (!request->task.ended)
-            look_at(request, now);
+            look_at(request, now, &questions);
     }
     hki_list_each (comm_node, &own->comms)
         settle_mismatch(hki_list_entry(comm_node, hk_comm, node), now);
