@@ -201,6 +201,10 @@ static hk_status make_from(hk_comm *comm, const member *members, uint32_t count,
         free(world);
         world = NULL;
     }
+    /* Messages carry half of the id: it is to be another than those of communicators that all members are in. */
+    uint32_t first = (uint32_t)mix(1, comm->context->ranks);
+    while ((uint32_t)id == comm->wire || (uint32_t)id == first)
+        id = mix(id, 'a');
     HK_TRY(hki_comm_new(comm->context, id, rank, count, world, result));
     (*result)->timeout = comm->timeout;
     return HK_OK;
