@@ -22,6 +22,7 @@ enum {
     SPINS_SHARED = 1,
     YIELDS_SHARED = 10,
     SPINS_WITHOUT_PAUSE = 64,
+    CLOCK_YIELDS = 8, /* the clock is read at every so many yields: most waits end before the first time */
     SLEEP_MICROSECONDS = 50000,
     SLOW_NANOSECONDS = 20000000
 };
@@ -123,18 +124,18 @@ static void yield(hki_engine *engine)
 }
 
 /* What a wait does when the spins are used up; returns the yields done since something last moved. */
-static uint32_t be_patient(hki_engine *engine, uint32_t yields, uint64_t *next_look)
+static uint32_t be_patient(hki_engine *engine, uint32_t yields)
 {
     if (yields < engine->patience.yields)
         yield(engine);
     else
         sleep_a_while(engine);
-    if (yields % 16 == 0 || yields >= engine->patience.yields) {
-        uint64_t now = hki_now();
-        if (now >= *next_look) {
-            *next_look = now + SLOW_NANOSECONDS;
-            engine->slow(engine->context, now);
-        }
+    if (yields < engine->patience.yields && yields % CLOCK_YIELDS != CLOCK_YIELDS - 1)
+        return yields + 1;
+    uint64_t now = hki_now();
+    if (now >= engine->next_look) {
+        engine->next_look = now + SLOW_NANOSECONDS;
+        engine->slow(engine->context, now);
     }
     return yields + 1;
 }
@@ -142,7 +143,6 @@ static uint32_t be_patient(hki_engine *engine, uint32_t yields, uint64_t *next_l
 void hki_engine_wait(hki_engine *engine, const bool *ended)
 {
     uint32_t spins = 0, yields = 0;
-    uint64_t next_look = 0;
     while (!*ended) {
         if (hki_engine_progress(engine)) {
             spins = yields = 0;
@@ -157,7 +157,7 @@ void hki_engine_wait(hki_engine *engine, const bool *ended)
                 yield(engine); /* another thread may be waiting to make the very call that this one waits for */
             continue;
         }
-        yields = be_patient(engine, yields, &next_look);
+        yields = be_patient(engine, yields);
     }
 }
 
