@@ -247,8 +247,9 @@ HK_API hk_status hk_comm_create_group(hk_comm *comm, const int *ranks, int count
 /* A communicator of the same ranks, with operations and messages of its own. Collective. */
 HK_API hk_status hk_comm_dup(hk_comm *comm, hk_comm **result);
 
-/* Frees a communicator after its operations in flight are complete; the last one of a context says goodbye to the
- * peers and frees the context. Local: does not wait for other ranks' calls. comm may be NULL. */
+/* Waits for the operations in flight on comm (their requests are freed with it), then frees it; the last one of a
+ * context says goodbye to the peers and frees the context. Local: does not wait for other ranks' calls. comm may be
+ * NULL. */
 HK_API hk_status hk_comm_free(hk_comm *comm);
 
 /* Frees everyone who waits on comm, here and on other ranks: their operations end with HK_ERR_ABORTED and the reason.
@@ -266,7 +267,7 @@ HK_API hk_status hk_comm_set_timeout(hk_comm *comm, double seconds);
  * ------------------------------------------------------------------------------------------------------------- */
 
 /* Memory that peers of the context may map or reach by RDMA: transfers from it need no copy on the way. 4 KiB-aligned,
- * zeroed. Freed by hk_free, or with the context. Errors: HK_ERR_NO_MEMORY. */
+ * zeroed. Freed by hk_free, or with the context. No bytes give NULL. Errors: HK_ERR_ARGUMENT, HK_ERR_NO_MEMORY. */
 HK_API hk_status hk_alloc(hk_comm *comm, size_t bytes, void **memory);
 HK_API hk_status hk_free(hk_comm *comm, void *memory);
 /* Tells Hocket that the caller's memory will be used often and stays mapped until hk_unregister. A hint: without a

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 typedef struct range {
     uintptr_t first;
@@ -292,6 +293,52 @@ static hk_status check_counts(const hk_comm *comm, const hki_arguments *argument
     return HK_OK;
 }
 
+typedef struct block {
+    uint64_t first, end;
+    uint32_t rank;
+} block;
+
+static int by_first(const void *a, const void *b)
+{
+    const block *left = a, *right = b;
+    return left->first < right->first ? -1 : left->first > right->first;
+}
+
+/* Two ranks' blocks of the receive buffer in the same place would leave there whichever comes last. Blocks in order of
+ * rank, the common case, need no sorting. */
+static hk_status check_blocks(const hk_comm *comm, const hki_arguments *arguments)
+{
+    const uint64_t *counts = arguments->counts[1], *displacements = arguments->displacements[1];
+    if (side(comm, arguments, 1) != EVERY || !counts || !displacements)
+        return HK_OK;
+    uint64_t end = 0;
+    bool ascending = true;
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        ascending &= counts[rank] == 0 || displacements[rank] >= end;
+        end = counts[rank] ? displacements[rank] + counts[rank] : end;
+    }
+    if (ascending)
+        return HK_OK;
+    const char *name = hki_collective_name(arguments->is.collective);
+    uint32_t used = 0;
+    block *blocks = malloc(comm->size * sizeof *blocks);
+    if (!blocks)
+        return hki_error(HK_ERR_NO_MEMORY, "%s: no memory to compare the blocks of %u ranks", name, comm->size);
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        if (counts[rank])
+            blocks[used++] = (block){displacements[rank], displacements[rank] + counts[rank], rank};
+    }
+    qsort(blocks, used, sizeof *blocks, by_first);
+    hk_status status = HK_OK;
+    for (uint32_t i = 1; i < used && status == HK_OK; i++) {
+        if (blocks[i].first < blocks[i - 1].end)
+            status = hki_error(HK_ERR_BUFFER, "%s: the receive blocks of ranks %u and %u overlap", name,
+                               blocks[i - 1].rank, blocks[i].rank);
+    }
+    free(blocks);
+    return status;
+}
+
 /* In place, one array serves both directions: complete the arguments accordingly. */
 static void complete(const hk_comm *comm, hki_arguments *arguments)
 {
@@ -352,6 +399,8 @@ hk_status hki_arguments_check(const hk_comm *comm, const hki_arguments *given, h
     uint32_t in_place = HKI_SEPARATE;
     if (status == HK_OK)
         status = hki_arguments_buffers(comm, &arguments, reducer->element_bytes, &in_place, prepared->base);
+    if (status == HK_OK)
+        status = check_blocks(comm, &arguments);
     if (status != HK_OK) {
         hki_reducer_release(reducer);
         return status;

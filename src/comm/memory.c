@@ -29,9 +29,14 @@ static hk_status alloc_plain(hki_context *context, size_t bytes, void **memory)
 
 hk_status hk_alloc(hk_comm *comm, size_t bytes, void **memory)
 {
-    if (!memory || bytes == 0 || bytes > SIZE_MAX / 2)
-        return hki_error(HK_ERR_ARGUMENT, "alloc: %s", memory ? "bytes is zero or too large" : "memory is NULL");
+    if (!memory || bytes > SIZE_MAX / 2)
+        return hki_error(HK_ERR_ARGUMENT, "alloc: %s", memory ? "bytes is too large" : "memory is NULL");
     HK_TRY(hki_comm_enter(comm));
+    if (bytes == 0) { /* a rank's share may be empty */
+        *memory = NULL;
+        hki_comm_leave(comm);
+        return HK_OK;
+    }
     hki_context *context = comm->context;
     void *made = NULL;
     for (uint32_t i = 0; i < context->transport_count && !made; i++)

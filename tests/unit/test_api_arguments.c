@@ -94,6 +94,9 @@ static int bad_counts(hk_comm *comm, int rank, void *argument)
     REFUSED(hk_recv(a, HUGE_COUNT, HK_INT64, 0, 0, comm, NULL), HK_ERR_COUNT, "recv", "count");
     REFUSED(hk_allgatherv(a, 1, b, NULL, NULL, HK_INT64, comm), HK_ERR_COUNT, "allgatherv", "counts");
     REFUSED(hk_allgatherv(a, 2, b, counts, NULL, HK_INT64, comm), HK_ERR_COUNT, "allgatherv", "counts[1]");
+    const uint64_t twice[RANKS] = {2, 0, 2}, apart[RANKS] = {2, 0, 1};
+    REFUSED(hk_allgatherv(a, 1, b, counts, twice, HK_INT64, comm), HK_ERR_BUFFER, "ranks 0 and 2 overlap");
+    EXPECT(hk_allgatherv(a, 1, b, counts, apart, HK_INT64, comm) == HK_OK);
     REFUSED(hk_reduce_scatterv(a, b, NULL, HK_INT64, HK_SUM, comm), HK_ERR_COUNT, "reduce_scatterv", "counts");
     REFUSED(hk_alltoallv(a, NULL, NULL, b, counts, NULL, HK_INT64, comm), HK_ERR_COUNT, "alltoallv", "send counts");
     REFUSED(hk_alltoallv(a, counts, NULL, b, NULL, NULL, HK_INT64, comm), HK_ERR_COUNT, "alltoallv", "recv counts");
@@ -215,11 +218,12 @@ static int bad_objects(hk_comm *comm, int rank, void *argument)
     REFUSED(hk_comm_create_group(comm, others, 1, 0, &made), HK_ERR_ARGUMENT, "not listed");
     REFUSED(hk_comm_create_group(comm, beyond, 2, 0, &made), HK_ERR_ROOT, "ranks[1]");
     REFUSED(hk_comm_set_timeout(comm, -0.5), HK_ERR_ARGUMENT, "seconds");
-    REFUSED(hk_alloc(comm, 0, &memory), HK_ERR_ARGUMENT, "bytes");
+    REFUSED(hk_alloc(comm, SIZE_MAX, &memory), HK_ERR_ARGUMENT, "bytes");
     REFUSED(hk_alloc(comm, 1, NULL), HK_ERR_ARGUMENT, "memory");
     REFUSED(hk_free(comm, &word), HK_ERR_ARGUMENT, "not given by hk_alloc");
     REFUSED(hk_register(comm, NULL, 4), HK_ERR_ARGUMENT, "memory");
     EXPECT(made == NULL && memory == NULL);
+    EXPECT(hk_alloc(comm, 0, &memory) == HK_OK && memory == NULL);
     EXPECT_OK(hk_wait(&request)); /* NULL requests are complete */
     EXPECT_OK(hk_comm_free(NULL));
     EXPECT_OK(hk_free(comm, NULL));
