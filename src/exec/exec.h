@@ -66,8 +66,8 @@ struct hki_engine {
     void (*lock)(void *context);
     uint64_t sleeps;
     uint64_t next_look; /* when `slow` is called again, if a wait is long */
-    uint32_t tests; /* calls of hk_test, to look at deadlines now and then */
-    bool attention; /* something failed: call attend at the end of this turn */
+    uint32_t tests;     /* calls of hk_test, to look at deadlines now and then */
+    bool attention;     /* something failed: call attend at the end of this turn */
     void (*attend)(void *context);
 };
 
