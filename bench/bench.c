@@ -6,6 +6,7 @@
 
 #include "base/settings.h"
 #include "bench/bench_inspect.h"
+#include "bench/bench_kernels.h"
 #include "bench/bench_run.h"
 #include "tools/tools.h"
 
@@ -118,6 +119,8 @@ int hki_tool_bench(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "limits") == 0)
         return hki_bench_limits(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "kernels") == 0)
+        return hki_bench_kernels(argc - 1, argv + 1);
     hki_bench_options options;
     if (!hki_bench_options_parse(argc, argv, &options))
         return 2;

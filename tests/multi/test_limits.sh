@@ -1,5 +1,6 @@
 #!/bin/bash
-# `hocket bench limits` measures every way that works here, with right results (a wrong one is null), and says so in JSON.
+# `hocket bench limits` measures every way that works here, with right results (a wrong one is null), and says so in JSON;
+# `hocket bench kernels` measures the reductions.
 set -euo pipefail
 "$HOCKET_PROGRAM" bench limits --json --bytes 8 --bytes 64K --bytes 1M --time 0.01 | python3 -c '
 import json, sys
@@ -15,5 +16,10 @@ assert cells[8]["slots_us"] < cells[1048576]["slots_us"], cells
 '
 if "$HOCKET_PROGRAM" bench limits --bytes 2 2>/dev/null; then
     echo "a size below one element was accepted"
+    exit 1
+fi
+"$HOCKET_PROGRAM" bench kernels --kernels reference --type int8 --op max --max 16K | grep -q "int8 max, reference kernels"
+if "$HOCKET_PROGRAM" bench kernels --type foo 2>/dev/null; then
+    echo "an unknown type was accepted"
     exit 1
 fi
