@@ -14,8 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Measured with ranks ≤ cores and with 4 and 8 ranks on 2 cores: with more ranks than cores any spinning delays the
- * rank that everybody waits for, and a single yield before the futex costs three times as much as ten. */
+/* With more ranks than cores any spinning delays the rank that everybody waits for. Yields measured with 4 and 8 ranks
+ * on 2 cores: between 3 and 40 there is nothing to choose (8 bytes), a hundred cost several times as much on busy
+ * cores. The spins are guessed, at about twice the time that a message takes. */
 enum {
     SPINS_ALONE = 2000,
     YIELDS_ALONE = 20,

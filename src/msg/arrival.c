@@ -10,7 +10,7 @@
 enum { DRAIN_FRAMES = 64, CONTROL_BYTES = HK_TRANSPORT_WHOLE };
 
 /* A streamed result from here on is written by non-temporal stores: it outgrows the last cache. Measured with 2 ranks:
- * a tenth faster at 32 MiB, a quarter slower at 2 and 8 MiB. */
+ * about a tenth faster at 32 MiB (on a noisy machine), a quarter slower and more at 2 and 8 MiB. */
 enum { UNCACHED_BYTES = 32 << 20 };
 
 /* --- taking a payload -------------------------------------------------------------------------------------------- */
