@@ -1,0 +1,71 @@
+/*
+ * The figures of the cost model: α and β per link class and protocol range, γ per type and operator class, what shared
+ * resources carry. All are integers (picoseconds, picoseconds per KiB, bytes a second), so that every rank that holds
+ * the same table computes the same prices. A plain value: rank 0's goes to all ranks as it is.
+ *
+ * Hockney's model, refined as every measurement of it is: a message of n bytes takes α + nβ with the figures of the
+ * range that n falls into (R. Hockney, 1994). Of α, `overhead_ps` is time during which an end can do nothing else
+ * (the o of LogP; D. Culler et al., 1993): with overhead_ps = α the textbook's prices come out.
+ */
+#ifndef HKI_COST_FIGURES_H
+#define HKI_COST_FIGURES_H
+
+#include <hocket/hocket.h>
+
+#include "topo/cluster.h"
+
+enum { HKI_FIGURE_RANGES = 4, HKI_FIGURE_SOURCE = 64 };
+
+/* Messages of up to `upto` bytes, down to the range before. */
+typedef struct hki_range_figures {
+    uint64_t upto;        /* bytes; UINT64_MAX in the last range that is used */
+    uint64_t alpha_ps;    /* latency */
+    uint64_t beta_ps;     /* per KiB */
+    uint64_t overhead_ps; /* of α: each end is occupied */
+    bool rendezvous;      /* moves only once the receiver has asked for it */
+} hki_range_figures;
+
+/* Where a group of figures comes from. */
+typedef enum hki_origin { HKI_BUILT_IN, HKI_TUNED, HKI_CALIBRATED, HKI_GIVEN } hki_origin;
+
+typedef struct hki_link_figures {
+    hki_range_figures range[HKI_FIGURE_RANGES];
+    uint32_t ranges; /* at least 1 */
+    hki_origin origin;
+} hki_link_figures;
+
+/* Operators that cost alike: one table of γ for each. */
+typedef enum hki_op_class { HKI_OPS_ADD, HKI_OPS_COMPARE, HKI_OPS_OTHER, HKI_OP_CLASSES } hki_op_class;
+
+typedef struct hki_figures {
+    hki_link_figures link[HKI_LINK_CLASSES];
+    uint64_t gamma_ps[HK_TYPE_COUNT][HKI_OP_CLASSES]; /* per KiB of one operand reduced into another */
+    uint64_t copy_ps;                                 /* per KiB copied within a rank */
+    uint64_t step_ps;                                 /* of a rank's time, for every step that it makes */
+    uint64_t switch_ps;                               /* one rank giving way to another on the same core */
+    uint64_t memory_rate;                             /* bytes a second that all ranks of a NUMA node share */
+    uint64_t nic_rate;                                /* bytes a second of a host's network, each way */
+    hki_origin reduce_origin, host_origin;            /* of γ and copy_ps; of switch_ps, memory_rate, nic_rate */
+    char source[HKI_FIGURE_SOURCE];                   /* file, date and machine, for explanations; "" when built in */
+} hki_figures;
+
+/* The figures that are built in. Where they were measured is said there. */
+extern const hki_figures hki_figures_built_in;
+
+/* The range that a message of so many bytes falls into. */
+static inline const hki_range_figures *hki_figures_range(const hki_link_figures *link, uint64_t bytes)
+{
+    uint32_t i = 0;
+    while (i + 1 < link->ranges && bytes > link->range[i].upto)
+        i++;
+    return &link->range[i];
+}
+
+/* bytes × picoseconds per KiB, rounded down; saturates. */
+static inline uint64_t hki_bytes_ps(uint64_t bytes, uint64_t per_kib)
+{
+    unsigned __int128 product = (unsigned __int128)bytes * per_kib / 1024;
+    return product > UINT64_MAX / 4 ? UINT64_MAX / 4 : (uint64_t)product;
+}
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * What a schedule costs, found by walking it. The rules of time, which the simulator follows too, so that the two can
+ * be compared:
+ *
+ *  1. A step is ready when the steps it depends on are complete. A rank makes one step at a time (step_ps each), in the
+ *     order in which they become ready; bytes on their way do not occupy it.
+ *  2. A message leaves when its SEND is made and the sender's way out is free. One of a range that is a rendezvous also
+ *     waits until the receiver has made the RECV, and its way in is free. It occupies the way out of the sender, and
+ *     the way in of the receiver, for overhead + nβ, and has arrived α + nβ after it left. The SEND is then complete.
+ *  3. A rank's two ways (one port each way, full duplex) are per rank; links of shared memory and of the network have
+ *     the same ones.
+ *  4. RECV is complete on arrival, RECV_REDUCE nγ later; COPY takes n·copy, REDUCE of k sources (k-1)·nγ.
+ *  5. Flows that pass one resource at the same time (a node's memory, NICs, uplinks) share its rate equally; a flow has
+ *     the least of its shares and of its link's 1/β. What this adds is the price's contention.
+ *  6. With more ranks on a host than its capacity, ranks take turns: what a rank makes takes (ranks / capacity) times
+ * as long, and each wait for another rank of the same host costs a switch.
+ *
+ * Without shared resources in the way and with overhead = α these are the textbook's forms: a ring all-reduce has
+ * 2(P-1)α + 2(P-1)/P·nβ + (P-1)/P·nγ, a binomial broadcast log2 P·(α + nβ).
+ */
+#ifndef HKI_COST_PRICE_H
+#define HKI_COST_PRICE_H
+
+#include "algo/algo.h"
+#include "cost/figures.h"
+#include "sched/bind.h"
+
+/* What prices depend on besides the call. Both are borrowed. */
+typedef struct hki_model {
+    const hki_cluster *cluster;
+    const hki_figures *figures;
+    hk_type type;           /* of the elements reduced */
+    hki_op_class operators; /* and by what */
+} hki_model;
+
+/* Of the rank that ends last. The parts of `total_ps` are those of the critical path, and add up to it. */
+typedef struct hki_price {
+    uint64_t total_ps, alpha_ps, beta_ps, gamma_ps, contention_ps;
+    uint32_t rounds;     /* messages on the critical path */
+    uint64_t bytes_sent; /* by the busiest of the ranks looked at */
+} hki_price;
+
+/* Prices a call of `bytes` bytes (as hki_select counts them) by the algorithm in call->segments. call->rank and
+ * in-place form are not looked at. Looks at as few ranks as tell: see price.c. HK_ERR_UNSUPPORTED (the algorithm
+ * refuses the call), HK_ERR_NO_MEMORY. */
+hk_status hki_price_call(const hki_model *model, const hki_algorithm *algorithm, const hki_call *call, uint64_t bytes,
+                         hki_price *price);
+/* The same by walking every rank's every step: the truth that the former is tested against. */
+hk_status hki_price_fully(const hki_model *model, const hki_algorithm *algorithm, const hki_call *call, uint64_t bytes,
+                          hki_price *price);
+/* Sizes of the call of `bytes` bytes: elements of `element_bytes` of the vector or of each rank's block. */
+hki_sizes hki_price_sizes(hki_collective collective, uint32_t ranks, uint64_t bytes, uint32_t element_bytes);
+
+#endif

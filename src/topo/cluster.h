@@ -1,0 +1,103 @@
+/*
+ * Where the ranks of a communicator are, as all of them know it: which host, which part of it, how hosts hang together,
+ * and by what kind of link any two ranks talk. Plain values, equal on all ranks: what the choice of an algorithm may
+ * look at. It comes from what ranks tell each other at creation, or from a file for clusters that nobody here owns.
+ */
+#ifndef HKI_TOPO_CLUSTER_H
+#define HKI_TOPO_CLUSTER_H
+
+#include "topo/topology.h"
+
+/* Kinds of links, nearest first: shared memory between two ranks whose cores share this much (as hki_distance), then
+ * sockets within one host, then networks. */
+typedef enum hki_link_class {
+#define HKI_LINK_CLASS_LIST(X)                                                                                         \
+    X(CORE, "core", "shared memory, same core")                                                                        \
+    X(L2, "l2", "shared memory, same L2 cache")                                                                        \
+    X(L3, "l3", "shared memory, same L3 cache")                                                                        \
+    X(NUMA, "numa", "shared memory, same NUMA node")                                                                   \
+    X(PACKAGE, "package", "shared memory, same package")                                                               \
+    X(HOST, "host", "shared memory, same host")                                                                        \
+    X(LOOPBACK, "loopback", "tcp within one host")                                                                     \
+    X(TCP, "tcp", "tcp between hosts")                                                                                 \
+    X(VERBS, "verbs", "RDMA between hosts")
+#define HKI_X(ID, name, text) HKI_LINK_##ID,
+    HKI_LINK_CLASS_LIST(HKI_X)
+#undef HKI_X
+        HKI_LINK_CLASSES
+} hki_link_class;
+
+/* "l3", "tcp": as in tuning files and explanations. -1 from find: there is none of that name. */
+const char *hki_link_class_name(hki_link_class link);
+const char *hki_link_class_text(hki_link_class link);
+int hki_link_class_find(const char *name);
+
+/* How a rank can be reached: bits of hki_seat.reach. */
+enum { HKI_REACH_SHM = 1u << 0, HKI_REACH_TCP = 1u << 1, HKI_REACH_VERBS = 1u << 2 };
+
+/* Where a rank runs. Numbers within its host are those of hki_topology; HKI_TOPOLOGY_NO_CACHE where there is none, or
+ * where the rank is not bound to one. */
+typedef struct hki_seat {
+    uint32_t host; /* index into hosts */
+    uint16_t package, numa, l3, l2, core;
+    uint16_t reach;
+} hki_seat;
+
+typedef struct hki_cluster_host {
+    uint32_t ranks;    /* on it */
+    uint32_t capacity; /* ranks that can run at full speed at once: usable cores or the cgroup's quota; at least 1 */
+    uint32_t numas;    /* NUMA nodes, each with memory bandwidth of its own; at least 1 */
+    uint32_t nics;     /* at least 1 */
+    uint32_t above;    /* index into switches of what its NICs are plugged into */
+    uint64_t nic_rate; /* bytes a second of all NICs together, each way; 0: what the link class says */
+} hki_cluster_host;
+
+/* Switches form a forest. The root of a tree has no uplink. */
+typedef struct hki_cluster_switch {
+    uint32_t above;       /* index into switches; UINT32_MAX: none */
+    uint64_t uplink_rate; /* bytes a second each way; 0: never in the way */
+    uint64_t hop_ps;      /* latency that passing it adds */
+} hki_cluster_switch;
+
+typedef struct hki_cluster {
+    uint32_t rank_count, host_count, switch_count;
+    hki_seat *seats;
+    hki_cluster_host *hosts;
+    hki_cluster_switch *switches; /* at least one */
+    char *source;                 /* in words: "as the ranks found it", or the file's name */
+} hki_cluster;
+
+/* `hosts` equal hosts of `ranks` ranks each (host of rank r: r / ranks) on one switch that is never in the way, every
+ * host one package with one NUMA node and `capacity` cores below one L3. Ranks of a host reach each other by shared
+ * memory, others by tcp. HK_ERR_NO_MEMORY, HK_ERR_ARGUMENT (more than 2^24 ranks). */
+hk_status hki_cluster_uniform(uint32_t hosts, uint32_t ranks, uint32_t capacity, hki_cluster **cluster);
+void hki_cluster_free(hki_cluster *cluster);
+
+/* The kind of link between two ranks (equal on all ranks, whoever asks). */
+hki_link_class hki_cluster_link(const hki_cluster *cluster, uint32_t left, uint32_t right);
+
+/* What several flows may have to share, numbered from 0 to hki_cluster_resources(): the memory of each NUMA node, each
+ * host's NICs out and in, each switch's uplink up and down. */
+typedef enum hki_resource_kind {
+    HKI_RESOURCE_MEMORY,
+    HKI_RESOURCE_NIC_OUT,
+    HKI_RESOURCE_NIC_IN,
+    HKI_RESOURCE_UPLINK,
+    HKI_RESOURCE_DOWNLINK
+} hki_resource_kind;
+
+typedef struct hki_resource {
+    hki_resource_kind kind;
+    uint32_t index; /* of the NUMA node among all hosts', host, or switch */
+    uint64_t rate;  /* bytes a second; 0: what the figures say for this kind */
+} hki_resource;
+
+uint32_t hki_cluster_resources(const hki_cluster *cluster);
+hki_resource hki_cluster_resource(const hki_cluster *cluster, uint32_t resource);
+/* The resources that bytes from `from` to `to` pass, in order, and the latency of the switches between. A pair has at
+ * most HKI_ROUTE_MOST. */
+enum { HKI_ROUTE_MOST = 16 };
+uint32_t hki_cluster_route(const hki_cluster *cluster, uint32_t from, uint32_t to, uint32_t resources[HKI_ROUTE_MOST],
+                           uint64_t *hops_ps);
+
+#endif
