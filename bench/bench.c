@@ -70,12 +70,37 @@ static int relaunch(int argc, char **argv, const hki_bench_options *options)
     return 1;
 }
 
+/* Of "allreduce:ring,broadcast:chain" each part must be for a collective that is measured: one that is not would be
+ * ignored. Whether there are such algorithms is checked by the library. */
+static bool algorithms_wanted(const hki_bench_options *options)
+{
+    const char *text = options->algorithm;
+    while (*text) {
+        size_t length = strcspn(text, ":,");
+        bool wanted = !options->named;
+        for (int i = 0; i < HKI_BENCH_COUNT; i++) {
+            const char *name = hki_bench_traits_of((hki_bench_kind)i)->name;
+            wanted = wanted || (options->wanted[i] && strlen(name) == length && strncmp(name, text, length) == 0);
+        }
+        if (!wanted) {
+            fprintf(stderr, "hocket bench: --algorithm %s: %.*s is not measured here\n", options->algorithm,
+                    (int)length, text);
+            return false;
+        }
+        text += strcspn(text, ",");
+        text += *text == ',';
+    }
+    return true;
+}
+
 /* A name alone is meant for every collective that was named, so all of them must have such an algorithm. */
 static bool algorithm_exists(const hki_bench_options *options)
 {
     char known[1024];
-    if (options->algorithm == NULL || strchr(options->algorithm, ':') != NULL)
-        return true; /* the setting's own form is checked by the library */
+    if (options->algorithm == NULL)
+        return true;
+    if (strchr(options->algorithm, ':') != NULL)
+        return algorithms_wanted(options);
     for (int i = 0; i < HKI_BENCH_COUNT; i++) {
         hki_bench_kind kind = (hki_bench_kind)i;
         if (options->wanted[i] && !hki_bench_algorithm_known(kind, options->algorithm, known, sizeof known)) {

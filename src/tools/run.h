@@ -88,7 +88,8 @@ typedef struct run_sink {
     char *data; /* waiting bytes: data[start … end) */
     size_t start, end, capacity;
     bool regular; /* a file: takes any amount, and poll says nothing about it */
-    bool closed;  /* nobody reads it any more */
+    bool closed;  /* nobody reads it any more, or it takes no more */
+    int error;    /* why a file takes no more (no space); 0 while all was well, or when its reader just went */
 } run_sink;
 
 void run_sink_open(run_sink *sink, int fd);

@@ -393,6 +393,16 @@ static bool open_job(run_state *self, const sigset_t *mask, const char **what)
     return true;
 }
 
+/* Output that could not be written is no success. */
+static void report_unwritten(run_state *self, const char *stream, int error)
+{
+    if (!error)
+        return;
+    run_report(self, "cannot write standard %s: %s", stream, strerror(error));
+    if (!self->failed)
+        run_fail(self, 1);
+}
+
 static void close_job(run_state *self)
 {
     for (int i = 0; i < self->started; i++)
@@ -400,6 +410,7 @@ static void close_job(run_state *self)
             run_stream_close(&self->ranks[i].streams[which]);
     for (int which = 0; which < 2; which++) {
         run_sink_flush(&self->sinks[which]);
+        report_unwritten(self, which ? "error" : "output", self->sinks[which].error);
         run_sink_free(&self->sinks[which]);
     }
     run_join_free(&self->join);

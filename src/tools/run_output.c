@@ -71,6 +71,7 @@ void run_sink_flush(run_sink *sink)
         else if (written < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return;
         else if (written == 0 || errno != EINTR) {
+            sink->error = written < 0 && errno != EPIPE ? errno : 0;
             sink->closed = true;
             sink->start = sink->end = 0;
         }

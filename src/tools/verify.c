@@ -93,9 +93,17 @@ static bool take_option(verify_options *options, int letter)
     }
 }
 
+/* Only a reduce-scatter's result can lie at the start of its input. */
+static bool can_be_packed(const char *collective)
+{
+    return collective && (strcmp(collective, "reduce_scatter") == 0 || strcmp(collective, "reduce_scatterv") == 0);
+}
+
 static bool check_options(const verify_options *options)
 {
-    if (options->collective && hki_collective_find(options->collective) < 0)
+    if (options->packed && !can_be_packed(options->collective))
+        fprintf(stderr, "hocket verify: --packed is for reduce_scatter and reduce_scatterv\n");
+    else if (options->collective && hki_collective_find(options->collective) < 0)
         fprintf(stderr, "hocket verify: there is no collective \"%s\"; see hocket info --algorithms\n",
                 options->collective);
     else if (options->root >= options->ranks)

@@ -26,6 +26,7 @@ expect 0 'reduce +binomial_ordered .*holds, in rank order' reduce -n 9 --root 4
 expect 0 'not served: neighbour exchange needs an even number of ranks' allgather -n 7
 expect 0 'send to 0' allreduce -n 3 --algorithm recursive_doubling --dump 1
 expect 0 'reduce_scatter +direct .*holds' reduce_scatter -n 4 --packed
+expect 2 'packed is for reduce_scatter' allreduce -n 4 --packed
 expect 2 'no collective "allredcue"' allredcue
 expect 2 'no algorithm "rign" of allreduce' allreduce --algorithm rign
 [ -z "$("$program" verify --algorithm rign 2>/dev/null)" ] || fail "a table without rows"

@@ -120,6 +120,7 @@ refused '--seconds' --seconds 0
 refused 'no in-place form' barrier --in-place
 refused 'name the collectives' --algorithm ring
 refused 'has no "rong", but' allreduce --algorithm rong
+refused 'broadcast is not measured here' allreduce --algorithm allreduce:ring,broadcast:chain
 refused 'pingpong has no "ring", but none' allreduce pingpong --algorithm ring
 refused 'unrecognized' --nonsense
 refused 'pingpong needs two ranks' -n 1 pingpong
@@ -151,5 +152,11 @@ for full in --json --csv; do
         echo "FAILED: $full to a full disk: $(cat "$work/err")"
     fi
 done
+runs=$((runs + 1))
+if "$HOCKET_PROGRAM" bench allreduce -n 2 --max 8 --iters 2 >/dev/full 2>"$work/err" ||
+    ! grep -q 'cannot write standard output: No space left on device' "$work/err"; then
+    failures=$((failures + 1))
+    echo "FAILED: a table on a full disk: $(cat "$work/err")"
+fi
 echo "$runs runs, $failures failed"
 [ $failures -eq 0 ] && [ $runs -gt 65 ]
