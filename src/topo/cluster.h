@@ -44,12 +44,13 @@ typedef struct hki_seat {
 } hki_seat;
 
 typedef struct hki_cluster_host {
-    uint32_t ranks;    /* on it */
-    uint32_t capacity; /* ranks that can run at full speed at once: usable cores or the cgroup's quota; at least 1 */
-    uint32_t numas;    /* NUMA nodes, each with memory bandwidth of its own; at least 1 */
-    uint32_t nics;     /* at least 1 */
-    uint32_t above;    /* index into switches of what its NICs are plugged into */
-    uint64_t nic_rate; /* bytes a second of all NICs together, each way; 0: what the link class says */
+    uint32_t ranks;      /* on it */
+    uint32_t capacity;   /* ranks that can run at full speed at once: usable cores or the cgroup's quota; at least 1 */
+    uint32_t numas;      /* NUMA nodes, each with memory bandwidth of its own; at least 1 */
+    uint32_t numa_first; /* NUMA nodes of the hosts before */
+    uint32_t nics;       /* at least 1 */
+    uint32_t above;      /* index into switches of what its NICs are plugged into */
+    uint64_t nic_rate;   /* bytes a second of all NICs together, each way; 0: what the link class says */
 } hki_cluster_host;
 
 /* Switches form a forest. The root of a tree has no uplink. */
@@ -60,24 +61,34 @@ typedef struct hki_cluster_switch {
 } hki_cluster_switch;
 
 typedef struct hki_cluster {
-    uint32_t rank_count, host_count, switch_count;
+    uint32_t rank_count, host_count, switch_count, numa_count;
     hki_seat *seats;
     hki_cluster_host *hosts;
     hki_cluster_switch *switches; /* at least one */
     char *source;                 /* in words: "as the ranks found it", or the file's name */
 } hki_cluster;
 
+/* One of so many ranks, hosts and switches, all zero, to be filled in by the caller and then settled. source is copied.
+ * NULL: no memory. */
+hki_cluster *hki_cluster_new(uint32_t ranks, uint32_t hosts, uint32_t switches, const char *source);
+/* Checks what was filled in, and derives the rest: ranks of each host, numa_first, numa_count. HK_ERR_ARGUMENT says
+ * what is wrong: a number out of range, a host without ranks, switches in a circle or more than HKI_SWITCH_LEVELS above
+ * one another. */
+hk_status hki_cluster_settle(hki_cluster *cluster);
+
 /* `hosts` equal hosts of `ranks` ranks each (host of rank r: r / ranks) on one switch that is never in the way, every
  * host one package with one NUMA node and `capacity` cores below one L3. Ranks of a host reach each other by shared
- * memory, others by tcp. HK_ERR_NO_MEMORY, HK_ERR_ARGUMENT (more than 2^24 ranks). */
+ * memory, others by tcp. HK_ERR_NO_MEMORY, HK_ERR_ARGUMENT (none, or more than 2^24 ranks, no core or very many). */
 hk_status hki_cluster_uniform(uint32_t hosts, uint32_t ranks, uint32_t capacity, hki_cluster **cluster);
 void hki_cluster_free(hki_cluster *cluster);
 
-/* The kind of link between two ranks (equal on all ranks, whoever asks). */
+/* The kind of link between two ranks (equal on all ranks, whoever asks, and both ways): shared memory if both reach
+ * others by it on one host, between hosts verbs before tcp. A part of a host that a rank is not bound to is shared with
+ * nobody. */
 hki_link_class hki_cluster_link(const hki_cluster *cluster, uint32_t left, uint32_t right);
 
-/* What several flows may have to share, numbered from 0 to hki_cluster_resources(): the memory of each NUMA node, each
- * host's NICs out and in, each switch's uplink up and down. */
+/* What several flows may have to share, numbered from 0 to hki_cluster_resources() - 1: the memory of each NUMA node,
+ * each host's NICs out and in, each switch's uplink up and down. */
 typedef enum hki_resource_kind {
     HKI_RESOURCE_MEMORY,
     HKI_RESOURCE_NIC_OUT,
@@ -94,9 +105,10 @@ typedef struct hki_resource {
 
 uint32_t hki_cluster_resources(const hki_cluster *cluster);
 hki_resource hki_cluster_resource(const hki_cluster *cluster, uint32_t resource);
-/* The resources that bytes from `from` to `to` pass, in order, and the latency of the switches between. A pair has at
- * most HKI_ROUTE_MOST. */
-enum { HKI_ROUTE_MOST = 16 };
+/* The resources that bytes from `from` to `to` pass, in order, and the latency of the switches between. Within a host:
+ * the memory of the NUMA nodes of both ends (a rank that is bound to none counts to node rank mod numas). Between hosts
+ * memory, which is faster than what NICs take from it, is left out. Returns how many: at most HKI_ROUTE_MOST. */
+enum { HKI_SWITCH_LEVELS = 6, HKI_ROUTE_MOST = 2 + 2 * (HKI_SWITCH_LEVELS - 1) };
 uint32_t hki_cluster_route(const hki_cluster *cluster, uint32_t from, uint32_t to, uint32_t resources[HKI_ROUTE_MOST],
                            uint64_t *hops_ps);
 
