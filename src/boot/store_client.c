@@ -64,7 +64,7 @@ typedef struct search {
     unsigned rounds;
     bool several;           /* places to try */
     char tried[TRIED_TEXT]; /* in this round: "10.0.0.1:4000 (Connection refused), …" */
-    int fd;
+    hki_stream found;
 } search;
 
 static uint64_t limit(const search *self, double seconds)
@@ -89,17 +89,17 @@ static bool proof_was_sent(const hki_handshake *shake)
     return memcmp(shake->proof, nothing, sizeof nothing) != 0;
 }
 
-static outcome shake_hands(search *self, int fd, const hki_address *at)
+static outcome shake_hands(search *self, hki_stream *stream, const hki_address *at)
 {
     hki_handshake shake;
     const hki_parties parties = {.server_id = self->identity->id};
     uint64_t deadline = limit(self, handshake_seconds);
-    if (!hki_handshake_client(&shake, fd, HKI_PURPOSE_STORE, &parties, self->identity->key)) {
+    if (!hki_handshake_client(&shake, stream, HKI_PURPOSE_STORE, &parties, self->identity->key)) {
         note(self, at, "the kernel has no random bytes");
         return ABSENT;
     }
     hki_shake state = hki_handshake_step(&shake);
-    while (state == HKI_SHAKE_AGAIN && await(fd, shake.writing ? POLLOUT : POLLIN, deadline))
+    while (state == HKI_SHAKE_AGAIN && await(stream->fd, shake.writing ? POLLOUT : POLLIN, deadline))
         state = hki_handshake_step(&shake);
     if (state == HKI_SHAKE_DONE)
         return FOUND;
@@ -123,25 +123,25 @@ static bool met_itself(int fd)
 
 static outcome try_one(search *self, const hki_address *at)
 {
-    int fd = hki_socket_connect(at, 0);
-    if (fd < 0) {
-        note(self, at, strerror(-fd));
+    hki_stream stream = {.fd = hki_socket_connect(at, 0)};
+    if (stream.fd < 0) {
+        note(self, at, strerror(-stream.fd));
         return ABSENT;
     }
     outcome result = ABSENT;
     int failure = 0;
-    if (!await(fd, POLLOUT, limit(self, connect_seconds)))
+    if (!await(stream.fd, POLLOUT, limit(self, connect_seconds)))
         note(self, at, "no answer");
-    else if ((failure = hki_socket_error(fd)) != 0)
+    else if ((failure = hki_socket_error(stream.fd)) != 0)
         note(self, at, strerror(failure));
-    else if (met_itself(fd))
+    else if (met_itself(stream.fd))
         note(self, at, "nobody listens");
     else
-        result = shake_hands(self, fd, at);
+        result = shake_hands(self, &stream, at);
     if (result == FOUND)
-        self->fd = fd;
+        self->found = stream;
     else
-        close(fd);
+        hki_stream_close(&stream);
     return result;
 }
 
@@ -219,7 +219,7 @@ static hk_status find_server(search *self, double timeout)
 
 typedef struct asker {
     hki_made_store made;
-    int fd;
+    hki_stream stream;
     pid_t owner;
     bool broken; /* question and answer no longer alternate */
 } asker;
@@ -234,12 +234,12 @@ static hk_status send_bytes(asker *self, const void *data, size_t bytes, bool mo
 {
     const uint8_t *next = data;
     while (bytes > 0) {
-        ssize_t sent = send(self->fd, next, bytes, MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0));
+        ssize_t sent = hki_stream_send(&self->stream, next, bytes, more);
         if (sent >= 0) {
             next += sent;
             bytes -= (size_t)sent;
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-            if (!await(self->fd, POLLOUT, deadline))
+            if (!await(self->stream.fd, POLLOUT, deadline))
                 return server_lost(self, "does not answer (stopped?)");
         } else if (errno != EINTR) {
             return server_lost(self, "ended, or hung up,");
@@ -252,12 +252,12 @@ static hk_status receive_bytes(asker *self, void *data, size_t bytes, uint64_t d
 {
     uint8_t *next = data;
     while (bytes > 0) {
-        ssize_t got = recv(self->fd, next, bytes, MSG_DONTWAIT);
+        ssize_t got = hki_stream_receive(&self->stream, next, bytes);
         if (got > 0) {
             next += got;
             bytes -= (size_t)got;
         } else if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            if (!await(self->fd, POLLIN, deadline))
+            if (!await(self->stream.fd, POLLIN, deadline))
                 return server_lost(self, "does not answer (stopped?)");
         } else if (got == 0 || errno != EINTR) {
             return server_lost(self, "ended, or hung up,");
@@ -341,14 +341,14 @@ static void asked_free(hki_made_store *made)
 {
     asker *self = (asker *)made;
     if (self->owner == getpid())
-        shutdown(self->fd, SHUT_RDWR); /* a child after fork may hold the descriptor as well */
-    close(self->fd);
+        shutdown(self->stream.fd, SHUT_RDWR); /* a child after fork may hold the descriptor as well */
+    hki_stream_close(&self->stream);
     free(self);
 }
 
 hk_status hki_store_dial(const hki_dial *dial, const hki_store_identity *identity, double timeout, hk_store **store)
 {
-    search found = {.dial = dial, .identity = identity, .deadline = after(timeout), .fd = -1};
+    search found = {.dial = dial, .identity = identity, .deadline = after(timeout), .found.fd = -1};
     asker *self = calloc(1, sizeof *self);
     if (!self)
         return hki_error(HK_ERR_NO_MEMORY, "no memory for a store");
@@ -357,7 +357,7 @@ hk_status hki_store_dial(const hki_dial *dial, const hki_store_identity *identit
         free(self);
         return status;
     }
-    self->fd = found.fd;
+    self->stream = found.found;
     self->owner = getpid();
     self->made.store = (hk_store){.size = sizeof(hk_store), .context = self, .set = asked_set, .get = asked_get};
     self->made.free = asked_free;

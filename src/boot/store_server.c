@@ -31,7 +31,7 @@ static const uint64_t never = UINT64_MAX;
 
 typedef struct client {
     hki_node node; /* of pending or of admitted, by age */
-    int fd;
+    hki_stream stream;
     bool admitted, waiting, answering;
     bool wants_out;    /* registered for EPOLLOUT */
     uint64_t deadline; /* of the handshake; of a question that waits */
@@ -67,16 +67,16 @@ static void watch(const server *self, client *one, bool out)
     struct epoll_event event = {.events = out ? EPOLLOUT : EPOLLIN, .data.ptr = one};
     if (one->wants_out == out)
         return;
-    epoll_ctl(self->poller, EPOLL_CTL_MOD, one->fd, &event);
+    epoll_ctl(self->poller, EPOLL_CTL_MOD, one->stream.fd, &event);
     one->wants_out = out;
 }
 
 /* A child after fork may hold the descriptor as well, so closing it alone neither hangs up nor ends its events. */
 static void drop(server *self, client *one)
 {
-    epoll_ctl(self->poller, EPOLL_CTL_DEL, one->fd, NULL);
-    shutdown(one->fd, SHUT_RDWR);
-    close(one->fd);
+    epoll_ctl(self->poller, EPOLL_CTL_DEL, one->stream.fd, NULL);
+    shutdown(one->stream.fd, SHUT_RDWR);
+    hki_stream_close(&one->stream);
     hki_list_remove(&one->node);
     self->pending_count -= !one->admitted;
     hki_question_clear(&one->question);
@@ -107,15 +107,15 @@ static void greet(server *self, int fd, const hki_address *from)
     client *one = calloc(1, sizeof *one);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = one};
     if (one == NULL ||
-        !hki_handshake_server(&one->shake, fd, HKI_PURPOSE_STORE, 0, self->identity.id, self->identity.key, admit,
-                              self) ||
+        !hki_handshake_server(&one->shake, &one->stream, HKI_PURPOSE_STORE, 0, self->identity.id, self->identity.key,
+                              admit, self) ||
         epoll_ctl(self->poller, EPOLL_CTL_ADD, fd, &event) != 0) {
         free(one);
         close(fd);
         return;
     }
     hki_socket_tune(fd, 0);
-    one->fd = fd;
+    one->stream.fd = fd;
     one->from = *from;
     one->deadline = hki_now() + HANDSHAKE_SECONDS * UINT64_C(1000000000);
     hki_list_append(&self->pending, &one->node);
@@ -217,7 +217,7 @@ static bool hear(server *self, client *one)
         uint8_t surplus;
         size_t room = sizeof surplus;
         void *to = one->waiting ? &surplus : hki_question_room(&one->question, &room);
-        ssize_t got = recv(one->fd, to, room, MSG_DONTWAIT);
+        ssize_t got = hki_stream_receive(&one->stream, to, room);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -239,7 +239,7 @@ static bool tell(server *self, client *one)
         bool heading = one->sent < HKI_STORE_HEADER, more = heading && one->value_bytes > 0;
         const uint8_t *from = heading ? one->header + one->sent : one->value + (one->sent - HKI_STORE_HEADER);
         size_t bytes = (heading ? HKI_STORE_HEADER : HKI_STORE_HEADER + one->value_bytes) - one->sent;
-        ssize_t sent = send(one->fd, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0));
+        ssize_t sent = hki_stream_send(&one->stream, from, bytes, more);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0)

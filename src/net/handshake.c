@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 
 /* Version last; the byte order mark is written natively, and so tells one order from the other. */
 static const uint8_t magic[8] = {'h', 'o', 'c', 'k', 'e', 't', 0, HKI_HANDSHAKE_VERSION};
@@ -27,11 +26,11 @@ static void start_text(uint8_t *text)
     memcpy(text + AT_ORDER, &order_mark, sizeof order_mark);
 }
 
-bool hki_handshake_client(hki_handshake *shake, int fd, hki_purpose purpose, const hki_parties *parties,
+bool hki_handshake_client(hki_handshake *shake, hki_stream *stream, hki_purpose purpose, const hki_parties *parties,
                           const uint8_t key[HKI_HANDSHAKE_KEY])
 {
     *shake = (hki_handshake){
-        .fd = fd, .purpose = purpose, .parties = *parties, .writing = true, .reason = "no reason given"};
+        .stream = stream, .purpose = purpose, .parties = *parties, .writing = true, .reason = "no reason given"};
     memcpy(shake->key, key, sizeof shake->key);
     start_text(shake->hello);
     hki_wire_put32(shake->hello + AT_PURPOSE, (uint32_t)purpose);
@@ -43,10 +42,10 @@ bool hki_handshake_client(hki_handshake *shake, int fd, hki_purpose purpose, con
     return fresh(shake->hello + AT_HELLO_NONCE);
 }
 
-bool hki_handshake_server(hki_handshake *shake, int fd, hki_purpose purpose, uint32_t rank, uint64_t id,
+bool hki_handshake_server(hki_handshake *shake, hki_stream *stream, hki_purpose purpose, uint32_t rank, uint64_t id,
                           const uint8_t key[HKI_HANDSHAKE_KEY], hki_admit *admit, void *context)
 {
-    *shake = (hki_handshake){.fd = fd,
+    *shake = (hki_handshake){.stream = stream,
                              .server = true,
                              .purpose = purpose,
                              .parties = {.server_rank = rank, .server_id = id},
@@ -174,8 +173,8 @@ static hki_shake move(hki_handshake *shake)
     uint8_t *text = text_of(shake, &bytes);
     while (shake->moved < bytes) {
         ssize_t moved = shake->writing
-                            ? send(shake->fd, text + shake->moved, bytes - shake->moved, MSG_NOSIGNAL | MSG_DONTWAIT)
-                            : recv(shake->fd, text + shake->moved, bytes - shake->moved, MSG_DONTWAIT);
+                            ? hki_stream_send(shake->stream, text + shake->moved, bytes - shake->moved, false)
+                            : hki_stream_receive(shake->stream, text + shake->moved, bytes - shake->moved);
         if (moved < 0 && errno == EINTR)
             continue;
         if (moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))

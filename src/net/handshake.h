@@ -19,6 +19,8 @@
 #ifndef HKI_NET_HANDSHAKE_H
 #define HKI_NET_HANDSHAKE_H
 
+#include "net/stream.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -69,7 +71,7 @@ typedef enum hki_shake_step {
 } hki_shake_step;
 
 typedef struct hki_handshake {
-    int fd;
+    hki_stream *stream;
     bool server;
     bool proved;  /* server: the client knows the key */
     bool writing; /* waits until the socket is writable, else readable */
@@ -86,12 +88,12 @@ typedef struct hki_handshake {
     uint8_t proof[HKI_PROOF_BYTES], verdict[HKI_VERDICT_BYTES], confirm[HKI_CONFIRM_BYTES];
 } hki_handshake;
 
-/* Over a connected non-blocking socket, which stays the caller's. The client says who it is and whom it wants. False
+/* Over a connection that stays the caller's, and where it is. The client says who it is and whom it wants. False
  * when the kernel has no random bytes. */
-bool hki_handshake_client(hki_handshake *shake, int fd, hki_purpose purpose, const hki_parties *parties,
+bool hki_handshake_client(hki_handshake *shake, hki_stream *stream, hki_purpose purpose, const hki_parties *parties,
                           const uint8_t key[HKI_HANDSHAKE_KEY]);
 /* The server knows its own rank and id; `admit` is called once, when the client has proved itself. */
-bool hki_handshake_server(hki_handshake *shake, int fd, hki_purpose purpose, uint32_t rank, uint64_t id,
+bool hki_handshake_server(hki_handshake *shake, hki_stream *stream, hki_purpose purpose, uint32_t rank, uint64_t id,
                           const uint8_t key[HKI_HANDSHAKE_KEY], hki_admit *admit, void *context);
 /* Goes as far as it can without blocking. After anything but AGAIN the handshake is over, and its keys are wiped. */
 hki_shake hki_handshake_step(hki_handshake *shake);

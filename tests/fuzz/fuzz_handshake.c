@@ -22,15 +22,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const uint8_t key[HKI_HANDSHAKE_KEY] = "a key that the input cannot know";
     const hki_parties parties = {.client_rank = 1, .client_id = 2, .server_id = 3};
     hki_handshake shake;
+    hki_stream stream;
     int ends[2];
     if (size == 0 || size > 1024 || socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
         return 0;
+    stream = (hki_stream){.fd = ends[0]};
     bool server = data[0] & 1;
     size_t piece = (size_t)(data[0] >> 1) + 1;
     if (server)
-        hki_handshake_server(&shake, ends[0], HKI_PURPOSE_STORE, 0, 3, key, admit, NULL);
+        hki_handshake_server(&shake, &stream, HKI_PURPOSE_STORE, 0, 3, key, admit, NULL);
     else
-        hki_handshake_client(&shake, ends[0], HKI_PURPOSE_STORE, &parties, key);
+        hki_handshake_client(&shake, &stream, HKI_PURPOSE_STORE, &parties, key);
     hki_shake state = hki_handshake_step(&shake);
     for (size_t at = 1; at < size && state == HKI_SHAKE_AGAIN; at += piece) {
         size_t bytes = size - at < piece ? size - at : piece;

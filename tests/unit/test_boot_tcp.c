@@ -540,7 +540,8 @@ static void listen_in(rogue *self)
     struct pollfd descriptor = {.fd = fd, .events = POLLOUT};
     assert_true(fd >= 0);
     assert_int_equal(poll(&descriptor, 1, 5000), 1);
-    assert_true(hki_handshake_client(&self->heard, fd, HKI_PURPOSE_STORE, &parties, key));
+    hki_stream stream = {.fd = fd};
+    assert_true(hki_handshake_client(&self->heard, &stream, HKI_PURPOSE_STORE, &parties, key));
     for (;;) {
         hki_shake state = hki_handshake_step(&self->heard);
         if (state == HKI_SHAKE_DONE)

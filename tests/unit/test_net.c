@@ -180,6 +180,7 @@ static const hki_parties parties = {.client_rank = 3, .server_rank = 5, .client_
 
 typedef struct meeting {
     int fd[2]; /* client's, server's */
+    hki_stream ends[2];
     hki_handshake client, server;
     hki_verdict_code verdict;
     int asked;
@@ -199,8 +200,10 @@ static void meet(meeting *both, const uint8_t *client_key, const uint8_t *server
     memset(both, 0, sizeof *both);
     both->verdict = HKI_ACCEPT;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, both->fd), 0);
-    assert_true(hki_handshake_client(&both->client, both->fd[0], HKI_PURPOSE_LINK, &parties, client_key));
-    assert_true(hki_handshake_server(&both->server, both->fd[1], HKI_PURPOSE_LINK, 5, 55, server_key, admit, both));
+    for (int i = 0; i < 2; i++)
+        both->ends[i] = (hki_stream){.fd = both->fd[i]};
+    assert_true(hki_handshake_client(&both->client, &both->ends[0], HKI_PURPOSE_LINK, &parties, client_key));
+    assert_true(hki_handshake_server(&both->server, &both->ends[1], HKI_PURPOSE_LINK, 5, 55, server_key, admit, both));
 }
 
 static void part(meeting *both)
@@ -304,7 +307,7 @@ static void a_changed_bit_anywhere_is_noticed(void **state)
         meet(&both, good_key, good_key);
         /* The server speaks with the middle, and so does the client. */
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, middle), 0);
-        both.server.fd = middle[1];
+        both.ends[1].fd = middle[1];
         assert_int_equal(hki_handshake_step(&both.client), HKI_SHAKE_AGAIN);
         take_from(both.fd[1], &tap);
         assert_int_equal(tap.count, HKI_HELLO_BYTES);

@@ -127,8 +127,9 @@ static int be_rude(pair_end *end, int how)
                            .client_id = end->self.context,
                            .server_id = end->other.context};
     int fd = call_on(end);
+    hki_stream stream = {.fd = fd};
     memset(noise, 0xa5 + how, sizeof noise);
-    if (fd < 0 || !hki_handshake_client(&shake, fd, HKI_PURPOSE_LINK, &parties, wrong_key))
+    if (fd < 0 || !hki_handshake_client(&shake, &stream, HKI_PURPOSE_LINK, &parties, wrong_key))
         return fd;
     if (how % 5 == 0)
         (void)!send(fd, noise, sizeof noise, MSG_NOSIGNAL);

@@ -33,11 +33,11 @@ void hki_tcp_control_ring(hk_transport *transport)
     (void)!write(transport->control.event, &one, sizeof one);
 }
 
-void hki_tcp_offer(hk_link *link, int fd)
+void hki_tcp_offer(hk_link *link, hki_stream stream)
 {
     hk_transport *transport = link->transport;
     uint64_t one = 1;
-    link->offered = fd;
+    link->offered = stream;
     hk_link *first = atomic_load(&transport->offers);
     do
         link->next_offer = first;
@@ -235,13 +235,13 @@ hk_status hki_tcp_control_start(hk_transport *transport)
 
 /* The peer may count on a connection that is accepted and only lacks its confirmation: it is told goodbye like others.
  */
-static void leave_half_made(const hki_attempt *attempt)
+static void leave_half_made(hki_attempt *attempt)
 {
     unsigned char text[HKI_TCP_HEADER];
     if (attempt->link == NULL || attempt->link->dial.half != attempt || attempt->shake.step != HKI_STEP_CONFIRM)
         return;
     hki_tcp_write_goodbye(text);
-    (void)!send(attempt->fd, text, sizeof text, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)!hki_stream_send(&attempt->stream, text, sizeof text, false);
 }
 
 void hki_tcp_control_stop(hk_transport *transport)

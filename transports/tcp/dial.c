@@ -31,12 +31,12 @@ enum {
 
 /* ---- attempts ---- */
 
-/* Takes the attempt out of everything; returns its socket. */
-static int release(hki_attempt *attempt)
+/* Takes the attempt out of everything; returns its connection. */
+static hki_stream release(hki_attempt *attempt)
 {
     hki_tcp_control *control = &attempt->transport->control;
-    int fd = attempt->fd;
-    attempt->fd = -1;
+    hki_stream stream = attempt->stream;
+    attempt->stream.fd = -1;
     control->strangers -= !attempt->dialled && !attempt->shake.proved;
     hk_link *link = attempt->link;
     if (link != NULL && link->dial.attempt == attempt)
@@ -45,13 +45,15 @@ static int release(hki_attempt *attempt)
         link->dial.half = NULL;
     hki_list_remove(&attempt->node);
     hki_list_append(&control->over, &attempt->node); /* events of this round may still speak of it */
-    return fd;
+    return stream;
 }
 
 void hki_attempt_drop(hki_attempt *attempt)
 {
-    if (attempt->fd >= 0)
-        close(release(attempt));
+    if (attempt->stream.fd < 0)
+        return;
+    hki_stream stream = release(attempt);
+    hki_stream_close(&stream);
 }
 
 static hki_attempt *begin(hk_transport *transport, int fd, const hki_address *address, uint32_t events)
@@ -64,7 +66,7 @@ static hki_attempt *begin(hk_transport *transport, int fd, const hki_address *ad
         return NULL;
     }
     attempt->transport = transport;
-    attempt->fd = fd;
+    attempt->stream.fd = fd;
     attempt->address = *address;
     hki_list_append(&transport->control.attempts, &attempt->node);
     return attempt;
@@ -73,7 +75,7 @@ static hki_attempt *begin(hk_transport *transport, int fd, const hki_address *ad
 static void listen_for(hki_attempt *attempt, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.ptr = attempt};
-    (void)epoll_ctl(attempt->transport->control.epoll, EPOLL_CTL_MOD, attempt->fd, &event);
+    (void)epoll_ctl(attempt->transport->control.epoll, EPOLL_CTL_MOD, attempt->stream.fd, &event);
 }
 
 /* ---- ends of dialling ---- */
@@ -91,7 +93,7 @@ static void establish(hk_link *link, hki_attempt *attempt)
     char other[HKI_ADDRESS_TEXT];
     if (link->dial.attempt != NULL && link->dial.attempt != attempt)
         hki_attempt_drop(link->dial.attempt);
-    (void)epoll_ctl(transport->control.epoll, EPOLL_CTL_DEL, attempt->fd, NULL);
+    (void)epoll_ctl(transport->control.epoll, EPOLL_CTL_DEL, attempt->stream.fd, NULL);
     hki_address_text(&attempt->address, other);
     transport->services->log(transport->services->core, HK_LOG_INFO, "tcp: rank %d on %s %s %s", (int)link->peer.rank,
                              link->peer.host_name, attempt->dialled ? "reached at" : "has connected from", other);
@@ -108,7 +110,7 @@ static void give_up(hk_link *link, const char *why)
     if (link->dial.attempt != NULL)
         hki_attempt_drop(link->dial.attempt);
     settle(link);
-    hki_tcp_offer(link, -1);
+    hki_tcp_offer(link, (hki_stream){.fd = -1});
 }
 
 /* ---- dialling ---- */
@@ -197,14 +199,14 @@ static bool connected(hki_attempt *attempt)
                            .server_rank = (uint32_t)link->peer.rank,
                            .client_id = transport->services->self->context,
                            .server_id = link->peer.context};
-    int error = hki_socket_error(attempt->fd);
+    int error = hki_socket_error(attempt->stream.fd);
     if (error != 0) {
         dial_failed(attempt, strerror(error), error == ECONNREFUSED);
         return false;
     }
     attempt->connecting = false;
     attempt->deadline = hki_now() + HANDSHAKE_MS * MS;
-    if (hki_handshake_client(&attempt->shake, attempt->fd, HKI_PURPOSE_LINK, &parties, transport->services->token))
+    if (hki_handshake_client(&attempt->shake, &attempt->stream, HKI_PURPOSE_LINK, &parties, transport->services->token))
         return true;
     dial_failed(attempt, "no random numbers", false);
     return false;
@@ -282,7 +284,7 @@ void hki_attempt_accept(hk_transport *transport, int fd, const hki_address *from
         return;
     transport->control.strangers++;
     attempt->deadline = hki_now() + HANDSHAKE_MS * MS;
-    if (!hki_handshake_server(&attempt->shake, fd, HKI_PURPOSE_LINK, (uint32_t)self->rank, self->context,
+    if (!hki_handshake_server(&attempt->shake, &attempt->stream, HKI_PURPOSE_LINK, (uint32_t)self->rank, self->context,
                               transport->services->token, admit, attempt))
         hki_attempt_drop(attempt);
 }
@@ -291,7 +293,7 @@ void hki_attempt_accept(hk_transport *transport, int fd, const hki_address *from
 
 void hki_attempt_event(hki_attempt *attempt)
 {
-    if (attempt->fd < 0 || (attempt->connecting && !connected(attempt)))
+    if (attempt->stream.fd < 0 || (attempt->connecting && !connected(attempt)))
         return;
     switch (hki_handshake_step(&attempt->shake)) {
     case HKI_SHAKE_AGAIN:

@@ -88,8 +88,7 @@ static void close_link(hk_link *link, hk_link_state state, const char *why)
              other, why);
     hki_tcp_forget_owed(link);
     pthread_mutex_lock(&transport->owing_lock);
-    close(link->fd);
-    link->fd = -1;
+    hki_stream_close(&link->stream);
     pthread_mutex_unlock(&transport->owing_lock);
     transport->gated -= link->gated;
     link->gated = link->starved = false;
@@ -140,7 +139,7 @@ static void absorb(hk_link *link)
             link->in = larger;
             link->capacity *= 2;
         }
-        ssize_t got = recv(link->fd, link->in + link->end, link->capacity - link->end, MSG_DONTWAIT);
+        ssize_t got = hki_stream_receive(&link->stream, link->in + link->end, link->capacity - link->end);
         if (got > 0)
             link->end += (size_t)got;
         else if (got == 0)
@@ -208,13 +207,13 @@ static __attribute__((noinline)) hk_transport_result fetch_failed(hk_link *link,
 /* More of the stream into the buffer. OK: something came, or the link has just ended. */
 static hk_transport_result fetch(hk_link *link)
 {
-    if (HKI_UNLIKELY(link->fd < 0 || link->hung_up))
+    if (HKI_UNLIKELY(link->stream.fd < 0 || link->hung_up))
         return fetch_unready(link);
     if (!acquire_buffer(link))
         return HK_TRANSPORT_AGAIN;
     compact(link);
     size_t room = link->capacity - link->end, wanted = link->bulk && room > BULK_FETCH ? BULK_FETCH : room;
-    ssize_t got = recv(link->fd, link->in + link->end, wanted, MSG_DONTWAIT);
+    ssize_t got = hki_stream_receive(&link->stream, link->in + link->end, wanted);
     if (got <= 0)
         return fetch_failed(link, got);
     link->end += (size_t)got;
@@ -284,13 +283,13 @@ hk_transport_result hki_tcp_peek(hk_link *link, hk_arrival *arrival)
 static ssize_t read_direct(hk_link *link, void *destination, size_t bytes)
 {
     struct iovec pieces[2] = {{destination, bytes}};
-    struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 1};
+    size_t count = 1;
     if (bytes == link->left && acquire_buffer(link)) {
         size_t start = (link->start + bytes) & 7;
         pieces[1] = (struct iovec){link->in + start, BULK_FETCH};
-        message.msg_iovlen = 2;
+        count = 2;
     }
-    ssize_t got = recvmsg(link->fd, &message, MSG_DONTWAIT);
+    ssize_t got = hki_stream_receive_pieces(&link->stream, pieces, count);
     if (got <= 0)
         return got;
     link->transport->counts.receives++;
@@ -318,7 +317,7 @@ hk_transport_result hki_tcp_read(hk_link *link, void *destination, size_t bytes,
         link->short_read = false;
         return HK_TRANSPORT_AGAIN;
     }
-    if (link->fd < 0)
+    if (link->stream.fd < 0)
         return HK_TRANSPORT_LOST;
     ssize_t got = read_direct(link, destination, bytes);
     if (got <= 0)

@@ -47,7 +47,7 @@ bool hki_tcp_pay(hk_link *link)
     pthread_mutex_lock(&transport->owing_lock);
     while (atomic_load(&link->owing)) {
         ssize_t sent =
-            send(link->fd, link->out + link->out_start, link->out_end - link->out_start, MSG_NOSIGNAL | MSG_DONTWAIT);
+            hki_stream_send(&link->stream, link->out + link->out_start, link->out_end - link->out_start, false);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -124,7 +124,7 @@ static bool fits(hk_link *link, size_t bytes)
 {
     uint32_t memory[SK_MEMINFO_VARS] = {0};
     socklen_t length = sizeof memory;
-    if (getsockopt(link->fd, SOL_SOCKET, SO_MEMINFO, memory, &length) != 0)
+    if (getsockopt(link->stream.fd, SOL_SOCKET, SO_MEMINFO, memory, &length) != 0)
         return true;
     uint32_t queued = memory[SK_MEMINFO_WMEM_QUEUED], limit = memory[SK_MEMINFO_SNDBUF];
     uint32_t room = limit > queued ? limit - queued : 0;
@@ -135,7 +135,7 @@ static bool fits(hk_link *link, size_t bytes)
 
 bool hki_tcp_gate_open(hk_link *link)
 {
-    struct pollfd fd = {.fd = link->fd, .events = POLLOUT};
+    struct pollfd fd = {.fd = link->stream.fd, .events = POLLOUT};
     return poll(&fd, 1, 0) != 0; /* a no makes the kernel remember that somebody waits for room */
 }
 
@@ -201,9 +201,8 @@ static __attribute__((noinline)) hk_transport_result send_vectored(hk_link *link
     struct iovec pieces[3] = {{header, sizeof header},
                               {(void *)(uintptr_t)payload, bytes},
                               {(void *)(uintptr_t)zeros, hki_tcp_padding(bytes)}};
-    struct msghdr message = {.msg_iov = pieces, .msg_iovlen = pieces[2].iov_len > 0 ? 3 : 2};
-    size_t total = sizeof header + bytes + pieces[2].iov_len;
-    return judge(link, pieces, 3, total, sendmsg(link->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT));
+    size_t count = pieces[2].iov_len > 0 ? 3 : 2, total = sizeof header + bytes + pieces[2].iov_len;
+    return judge(link, pieces, 3, total, hki_stream_send_pieces(&link->stream, pieces, count));
 }
 
 hk_transport_result hki_tcp_send(hk_link *link, const hk_frame *frame, const void *payload, size_t bytes)
@@ -224,7 +223,7 @@ hk_transport_result hki_tcp_send(hk_link *link, const hk_frame *frame, const voi
         memset(text + HKI_TCP_HEADER + bytes, 0, padding);
     }
     struct iovec piece = {text, total};
-    return judge(link, &piece, 1, total, send(link->fd, text, total, MSG_NOSIGNAL | MSG_DONTWAIT));
+    return judge(link, &piece, 1, total, hki_stream_send(&link->stream, text, total, false));
 }
 
 bool hki_tcp_say_goodbye(hk_link *link)
@@ -234,7 +233,7 @@ bool hki_tcp_say_goodbye(hk_link *link)
     ssize_t sent;
     hki_tcp_write_goodbye(text);
     do
-        sent = send(link->fd, text, sizeof text, MSG_NOSIGNAL | MSG_DONTWAIT);
+        sent = hki_stream_send(&link->stream, text, sizeof text, false);
     while (sent < 0 && errno == EINTR);
     if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
         return true; /* there is nobody to be told */

@@ -44,8 +44,8 @@ static void in_child(void)
             close(transport->listeners[i]);
         for (uint32_t rank = 0; rank < transport->services->ranks; rank++) {
             hk_link *link = hki_tcp_link(transport, rank);
-            if (link != NULL && link->fd >= 0)
-                close(link->fd);
+            if (link != NULL && link->stream.fd >= 0)
+                close(link->stream.fd);
         }
     }
     hki_list_init(&registry);
@@ -87,17 +87,17 @@ static void adopt(hk_link *link)
 {
     hk_transport *transport = link->transport;
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = link};
-    if (link->offered < 0 || epoll_ctl(transport->epoll, EPOLL_CTL_ADD, link->offered, &event) != 0) {
-        if (link->offered >= 0) {
+    if (link->offered.fd < 0 || epoll_ctl(transport->epoll, EPOLL_CTL_ADD, link->offered.fd, &event) != 0) {
+        if (link->offered.fd >= 0) {
             snprintf(link->reason, sizeof link->reason, "the connection to rank %d cannot be watched: %s",
                      (int)link->peer.rank, strerror(errno));
-            close(link->offered);
+            hki_stream_close(&link->offered);
         }
         link->state = HK_LINK_LOST;
         link->ended = link->news = true;
         transport->changed++;
     } else {
-        link->fd = link->offered;
+        link->stream = link->offered;
         link->state = HK_LINK_UP;
         link->ready = true;
         transport->up++;
@@ -180,7 +180,7 @@ static bool silent(const hk_link *link)
 {
     struct tcp_info info = {0};
     socklen_t length = sizeof info;
-    if (getsockopt(link->fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
+    if (getsockopt(link->stream.fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
         return false;
     return info.tcpi_last_ack_recv >= SILENT_MS &&
            (info.tcpi_retransmits >= UNANSWERED || info.tcpi_probes >= UNANSWERED);
@@ -284,7 +284,7 @@ static hk_status tcp_connect(hk_transport *transport, const hk_peer *peer, const
     }
     link->transport = transport;
     link->peer = *peer;
-    link->fd = link->offered = -1;
+    link->stream.fd = link->offered.fd = -1;
     hki_list_init(&link->lively);
     hki_list_init(&link->dial.node);
     hk_status status = hki_tcp_candidates(link, address, bytes);
@@ -312,7 +312,7 @@ static hk_link_state tcp_link_state(hk_link *link, const char **reason)
 
 /* ---- the instance ---- */
 
-static void discard_arrivals(const hk_link *link);
+static void discard_arrivals(hk_link *link);
 
 static void release(hk_transport *transport)
 {
@@ -321,9 +321,9 @@ static void release(hk_transport *transport)
         if (link == NULL)
             continue;
         hki_tcp_forget_owed(link);
-        if (link->fd >= 0) {
+        if (link->stream.fd >= 0) {
             discard_arrivals(link);
-            close(link->fd);
+            hki_stream_close(&link->stream);
         }
         hki_tcp_release_buffer(link);
         free(link->candidates);
@@ -404,16 +404,16 @@ static bool undelivered(const hk_link *link)
     socklen_t length = sizeof info;
     int bytes = 0;
     unsigned long question = hki_address_is_loopback(&link->other_end) ? SIOCOUTQNSD : SIOCOUTQ;
-    return link->state == HK_LINK_UP && ioctl(link->fd, question, &bytes) == 0 && bytes > 0 &&
-           getsockopt(link->fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_state != TCP_CLOSE;
+    return link->state == HK_LINK_UP && ioctl(link->stream.fd, question, &bytes) == 0 && bytes > 0 &&
+           getsockopt(link->stream.fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_state != TCP_CLOSE;
 }
 
 /* What nobody will read any more: left in the kernel, it would make close reset the connection. */
-static void discard_arrivals(const hk_link *link)
+static void discard_arrivals(hk_link *link)
 {
     enum { ROUNDS = 1024 };
     unsigned char nothing[16384];
-    for (int i = 0; i < ROUNDS && recv(link->fd, nothing, sizeof nothing, MSG_DONTWAIT) > 0; i++)
+    for (int i = 0; i < ROUNDS && hki_stream_receive(&link->stream, nothing, sizeof nothing) > 0; i++)
         ;
 }
 

@@ -14,6 +14,7 @@
 #include "net/address.h"
 #include "net/handshake.h"
 #include "net/interfaces.h"
+#include "net/stream.h"
 
 #include <hocket/transport.h>
 
@@ -36,7 +37,7 @@ enum {
 /* One connection that is not established: being dialled, or accepted and unproved. The control thread's. */
 typedef struct hki_attempt {
     hki_node node;
-    int fd; /* -1: over, to be freed after this round of events */
+    hki_stream stream; /* fd = -1: over, to be freed after this round of events */
     bool dialled, connecting;
     hk_link *link; /* dialled: to whom; accepted: from whom, once it has proved itself */
     hk_transport *transport;
@@ -64,7 +65,7 @@ typedef struct hki_dial {
 struct hk_link {
     hk_transport *transport;
     hk_peer peer;
-    int fd; /* -1: none yet, or no more */
+    hki_stream stream;
     hk_link_state state;
 
     /* arrivals: in[start … end), a part of the stream */
@@ -102,7 +103,7 @@ struct hk_link {
     hki_dial dial;            /* the control thread's */
     hk_link *next_wanted;     /* both threads: stack of links to dial */
     hk_link *next_offer;      /* both threads: stack of links that are connected, or have failed */
-    int offered;              /* the connection; -1: failed, see reason */
+    hki_stream offered;       /* the connection; fd = -1: failed, see reason */
     hki_address other_end;    /* of the connection */
     char reason[HKI_TCP_REASON];
 };
@@ -226,8 +227,8 @@ hk_status hki_tcp_control_start(hk_transport *transport);
 void hki_tcp_control_stop(hk_transport *transport);
 /* Wakes the control thread. */
 void hki_tcp_control_ring(hk_transport *transport);
-/* Hands a connection (or -1: the link has failed, link->reason says why) to the caller's thread. */
-void hki_tcp_offer(hk_link *link, int fd);
+/* Hands a connection (fd = -1: the link has failed, link->reason says why) to the caller's thread. */
+void hki_tcp_offer(hk_link *link, hki_stream stream);
 
 /* ---- dial.c: the control thread's side of links ---- */
 
