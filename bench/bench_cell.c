@@ -41,6 +41,16 @@ int hki_bench_kind_find(const char *name)
     return -1;
 }
 
+bool hki_bench_is_message(hki_bench_kind kind)
+{
+    return kind == HKI_BENCH_SENDRECV || hki_bench_is_pair(kind);
+}
+
+bool hki_bench_is_pair(hki_bench_kind kind)
+{
+    return kind == HKI_BENCH_PINGPONG || kind == HKI_BENCH_STREAM;
+}
+
 static int find(const char *const *names, int count, const char *name)
 {
     for (int i = 0; i < count; i++)
@@ -151,6 +161,20 @@ static uint64_t elements_of(const hki_bench_cell *cell, hki_bench_extent extent,
     return cell->counts != NULL ? cell->counts[cell->rank] : cell->count;
 }
 
+static bool input_here(const hki_bench_cell *cell, const hki_bench_traits *t)
+{
+    if (hki_bench_is_pair(cell->kind))
+        return cell->rank == 0 || (cell->rank == 1 && cell->kind == HKI_BENCH_PINGPONG);
+    return !t->rooted || t->reduces || t->input == HKI_BENCH_SHARE || cell->rank == cell->root;
+}
+
+static bool output_here(const hki_bench_cell *cell, const hki_bench_traits *t)
+{
+    if (hki_bench_is_pair(cell->kind))
+        return cell->rank == 1 || (cell->rank == 0 && cell->kind == HKI_BENCH_PINGPONG);
+    return !t->rooted || t->output == HKI_BENCH_SHARE || cell->rank == cell->root || cell->kind == HKI_BENCH_BROADCAST;
+}
+
 static void place_in_place(hki_bench_cell *cell, const hki_bench_traits *t, uint64_t whole)
 {
     bool at_root = !t->rooted || cell->rank == cell->root;
@@ -190,13 +214,8 @@ bool hki_bench_cell_make(const hki_bench_request *request, hki_bench_cell *cell)
             return false;
         cell->count = cell->counts[cell->rank];
     }
-    bool root = cell->rank == cell->root;
-    bool idle = cell->kind == HKI_BENCH_PINGPONG && cell->rank > 1;
-    bool input_here = !idle && (!t->rooted || t->reduces || t->input == HKI_BENCH_SHARE || root);
-    bool output_here =
-        !idle && (!t->rooted || t->output == HKI_BENCH_SHARE || root || cell->kind == HKI_BENCH_BROADCAST);
-    cell->input = elements_of(cell, t->input, input_here, whole);
-    cell->output = elements_of(cell, t->output, output_here, whole);
+    cell->input = elements_of(cell, t->input, input_here(cell, t), whole);
+    cell->output = elements_of(cell, t->output, output_here(cell, t), whole);
     cell->extent = cell->input;
     if (cell->kind == HKI_BENCH_BROADCAST) {
         cell->shared = true;

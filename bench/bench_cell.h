@@ -41,7 +41,8 @@ extern "C" {
     X(SCAN, scan, WHOLE, WHOLE, false, true, false, true, ONE)                                                         \
     X(EXSCAN, exscan, WHOLE, WHOLE, false, true, false, false, ONE)                                                    \
     X(SENDRECV, sendrecv, WHOLE, WHOLE, false, false, false, false, ONE)                                               \
-    X(PINGPONG, pingpong, WHOLE, WHOLE, false, false, false, false, ONE)
+    X(PINGPONG, pingpong, WHOLE, WHOLE, false, false, false, false, ONE)                                               \
+    X(STREAM, stream, WHOLE, WHOLE, false, false, false, false, ONE)
 
 typedef enum hki_bench_kind {
 #define HKI_X(NAME, name, input, output, rooted, reduces, uneven, in_place, bus) HKI_BENCH_##NAME,
@@ -64,6 +65,9 @@ typedef struct hki_bench_traits {
 const hki_bench_traits *hki_bench_traits_of(hki_bench_kind kind);
 /* By name; -1 if there is none. */
 int hki_bench_kind_find(const char *name);
+/* Messages instead of a collective; messages between ranks 0 and 1 only. */
+bool hki_bench_is_message(hki_bench_kind kind);
+bool hki_bench_is_pair(hki_bench_kind kind);
 /* Predefined types and operators by name ("float32", "sum"); -1 if unknown. Need no library. */
 int hki_bench_type_find(const char *name);
 int hki_bench_op_find(const char *name);

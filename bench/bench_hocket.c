@@ -18,6 +18,15 @@ static hk_status pingpong(const hki_bench_cell *cell, const void *send, void *re
     return status;
 }
 
+/* One message from rank 0 to rank 1. */
+static hk_status stream(const hki_bench_cell *cell, const void *send, void *recv, hk_comm *comm)
+{
+    if (cell->rank > 1)
+        return HK_OK;
+    return cell->rank == 0 ? hk_send(send, cell->count, cell->type, 1, TAG, comm)
+                           : hk_recv(recv, cell->count, cell->type, 0, TAG, comm, NULL);
+}
+
 static hk_status exchange(const hki_bench_cell *cell, const void *send, void *recv, hk_comm *comm)
 {
     int right = (cell->rank + 1) % cell->ranks, left = (cell->rank + cell->ranks - 1) % cell->ranks;
@@ -62,6 +71,8 @@ static hk_status dispatch(hk_comm *comm, const hki_bench_cell *cell, void *send,
         return hk_exscan(send, recv, cell->count, cell->type, cell->op, comm);
     case HKI_BENCH_SENDRECV:
         return exchange(cell, send, recv, comm);
+    case HKI_BENCH_STREAM:
+        return stream(cell, send, recv, comm);
     default:
         return pingpong(cell, send, recv, comm);
     }

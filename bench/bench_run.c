@@ -178,7 +178,7 @@ static bool run_cell(run *r, const hki_bench_request *request)
     bool done = hki_bench_measure(&r->library, &cell, &r->options->effort, &r->buffers, &result) == 0;
     if (done) {
         r->wrong += result.correct == 0;
-        if (cell.kind == HKI_BENCH_SENDRECV || cell.kind == HKI_BENCH_PINGPONG)
+        if (hki_bench_is_message(cell.kind))
             result.algorithm[0] = '\0'; /* messages: the last collective was the barrier before them */
         hki_bench_why(cell.kind, result.algorithm, result.why, sizeof result.why);
         write_cell(r, &cell, &result);
@@ -216,12 +216,12 @@ static bool run_kind(run *r, hki_bench_kind kind)
     }
 }
 
-/* What the job can do of what was asked for: message ping-pong needs a partner, in-place some form of it. */
+/* What the job can do of what was asked for: a message needs a partner, in-place some form of it. */
 static bool can_measure(const run *r, hki_bench_kind kind)
 {
     if (!r->options->wanted[kind])
         return false;
-    if (kind == HKI_BENCH_PINGPONG && r->library.ranks < 2)
+    if (hki_bench_is_pair(kind) && r->library.ranks < 2)
         return false;
     return !r->options->request.in_place || hki_bench_traits_of(kind)->in_place;
 }
@@ -250,8 +250,8 @@ static bool fits(const run *r)
         trouble = "-n asks for another number of ranks than the launcher has started";
     else if (o->request.root >= ranks)
         trouble = "--root is not one of the ranks";
-    else if (o->named && o->wanted[HKI_BENCH_PINGPONG] && ranks < 2)
-        trouble = "pingpong needs two ranks";
+    else if (o->named && (o->wanted[HKI_BENCH_PINGPONG] || o->wanted[HKI_BENCH_STREAM]) && ranks < 2)
+        trouble = "pingpong and stream need two ranks";
     else if (o->min > r->max)
         trouble = "--min is above the largest size for so many ranks; give --max";
     if (trouble != NULL && r->lead)

@@ -338,6 +338,9 @@ static stretch stretch_of(const hki_bench_cell *cell, int n)
     case HKI_BENCH_PINGPONG:
         s.rank = 1 - cell->rank;
         break;
+    case HKI_BENCH_STREAM:
+        s.rank = 0;
+        break;
     case HKI_BENCH_SCAN:
         s.reduced = true;
         s.rank = cell->rank;

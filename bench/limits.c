@@ -1,17 +1,20 @@
 /*
  * What the machine can do at best, without any library: a cache line handed over, memory copied, and the bytes of a
- * two-rank all-reduce (float32 sum) moved in the three ways that two processes of one host have:
+ * two-rank all-reduce (float32 sum) moved in the ways that two processes of one host have:
  *
  *   slots    through small shared buffers, in both directions at once; payloads of up to 48 bytes in a cache line
  *   get      the peer's private memory copied by process_vm_readv, half reduced by each, halves then exchanged
  *   mapped   the same halves, read straight from memory that both have mapped
+ *   tcp      two exchanges of halves over one loopback connection, not reduced: what a reduction over TCP must move
+ *   stream   no all-reduce: the bytes, one way, over that connection
  *
  * Two processes, each bound to a CPU of its own. Inputs are rewritten before every sample: a peer that reads what it
  * read before finds it in its cache, and flatters itself. A time is that of the slower process; medians.
  */
+#include "bench/limits.h"
 #include "bench/bench.h"
-#include "bench/bench_json.h"
 #include "bench/bench_stats.h"
+#include "bench/limits_tcp.h"
 
 #include "base/clock.h"
 #include "base/settings.h"
@@ -40,7 +43,6 @@ enum {
     PIECE_BYTES = 256 << 10, /* a call of process_vm_readv costs 2–3 µs */
     STREAM_BYTES = 1 << 20,  /* results from here on are also tried with non-temporal stores */
     SAMPLES_MAX = 400,
-    SIZES_MAX = 32,
     SPINS = 10000
 };
 
@@ -64,7 +66,7 @@ typedef struct arena {
     double elapsed[2];
     uint64_t address[2][2]; /* of each rank's input and output, for get */
     pid_t pid[2];
-    _Atomic bool get_fails;
+    _Atomic bool get_fails, tcp_fails;
 } arena;
 
 typedef struct side {
@@ -75,6 +77,7 @@ typedef struct side {
     float *input, *output; /* private */
     float *mapped[2][2];   /* by rank: input, output, seen by both */
     unsigned char *bounce; /* PIECE_BYTES */
+    int tcp[2];            /* ends of a connection, by rank */
     hki_reducer sum;
     bool stream;
 } side;
@@ -94,7 +97,7 @@ static void meet(side *s)
     await(&s->shared->arrived[s->other].value, s->meetings);
 }
 
-/* ---- the three ways ---- */
+/* ---- the ways ---- */
 
 static void reduce(const side *s, float *out, const float *left, const float *right, size_t bytes)
 {
@@ -202,43 +205,62 @@ static void by_mapped(side *s)
     meet(s);
 }
 
+static void exchange_tcp(side *s, const float *from, size_t sent, float *into, size_t taken)
+{
+    if (!hki_limits_tcp_exchange(s->tcp[s->me], from, sent * sizeof(float), into, taken * sizeof(float)))
+        atomic_store(&s->shared->tcp_fails, true);
+}
+
+static void by_tcp(side *s)
+{
+    size_t mine, theirs, my_count = half(s, s->me, &mine), their_count = half(s, s->other, &theirs);
+    exchange_tcp(s, s->input + theirs, their_count, s->output + mine, my_count);
+    exchange_tcp(s, s->output + mine, my_count, s->output + theirs, their_count);
+}
+
+static void by_tcp_stream(side *s)
+{
+    size_t count = s->bytes / sizeof(float);
+    exchange_tcp(s, s->input, s->me == 0 ? count : 0, s->output, s->me == 0 ? 0 : count);
+}
+
 /* ---- measuring ---- */
 
 typedef struct method {
     void (*run)(side *s);
-    bool mapped, stream;
+    hki_limits_way way;
+    bool stream;        /* non-temporal stores */
     size_t least, most; /* bytes for which it is tried */
 } method;
 
-enum { METHODS = 7 };
+enum { METHODS = 9 };
 static const method methods[METHODS] = {
-    {by_line, false, false, 0, 48},
-    {by_slots_whole, false, false, 0, SIZE_MAX},
-    {by_slots_halves, false, false, 4096, SIZE_MAX},
-    {by_get, false, false, 4096, SIZE_MAX},
-    {by_get, false, true, STREAM_BYTES, SIZE_MAX},
-    {by_mapped, true, false, 256, SIZE_MAX},
-    {by_mapped, true, true, STREAM_BYTES, SIZE_MAX},
+    {by_line, HKI_LIMITS_SLOTS, false, 0, 48},
+    {by_slots_whole, HKI_LIMITS_SLOTS, false, 0, SIZE_MAX},
+    {by_slots_halves, HKI_LIMITS_SLOTS, false, 4096, SIZE_MAX},
+    {by_get, HKI_LIMITS_GET, false, 4096, SIZE_MAX},
+    {by_get, HKI_LIMITS_GET, true, STREAM_BYTES, SIZE_MAX},
+    {by_mapped, HKI_LIMITS_MAPPED, false, 256, SIZE_MAX},
+    {by_mapped, HKI_LIMITS_MAPPED, true, STREAM_BYTES, SIZE_MAX},
+    {by_tcp, HKI_LIMITS_TCP, false, 0, SIZE_MAX},
+    {by_tcp_stream, HKI_LIMITS_STREAM, false, 0, SIZE_MAX},
 };
-
-/* Microseconds by the methods of one kind, the better of its forms; NaN: none works. */
-typedef struct cell {
-    size_t bytes;
-    double slots, get, mapped;
-} cell;
 
 static void rewrite(const side *s, const method *m, uint64_t sample)
 {
-    float *input = m->mapped ? s->mapped[s->me][0] : s->input;
+    float *input = m->way == HKI_LIMITS_MAPPED ? s->mapped[s->me][0] : s->input;
     for (size_t i = 0; i < s->bytes / sizeof(float); i++)
         input[i] = (float)((sample + i) & 255);
 }
 
 static bool as_expected(const side *s, const method *m, uint64_t sample)
 {
-    const float *output = m->mapped ? s->mapped[s->me][1] : s->output;
+    const float *output = m->way == HKI_LIMITS_MAPPED ? s->mapped[s->me][1] : s->output;
+    float ranks = m->way == HKI_LIMITS_TCP || m->way == HKI_LIMITS_STREAM ? 1.0F : 2.0F; /* reduced or only moved */
+    if (m->way == HKI_LIMITS_STREAM && s->me == 0)
+        return true;
     for (size_t i = 0; i < s->bytes / sizeof(float); i++)
-        if (output[i] != 2.0F * (float)((sample + i) & 255))
+        if (output[i] != ranks * (float)((sample + i) & 255))
             return false;
     return true;
 }
@@ -284,21 +306,25 @@ static void better(double *best, double time)
         *best = time;
 }
 
-static cell measure_size(side *s, size_t bytes, double seconds)
+/* A way that has failed once says nothing any more. */
+static bool fails(const side *s, hki_limits_way way)
 {
-    cell c = {bytes, NAN, NAN, NAN};
+    if (way == HKI_LIMITS_GET)
+        return atomic_load(&s->shared->get_fails);
+    return (way == HKI_LIMITS_TCP || way == HKI_LIMITS_STREAM) && atomic_load(&s->shared->tcp_fails);
+}
+
+static hki_limits_cell measure_size(side *s, size_t bytes, const bool *wanted, double seconds)
+{
+    hki_limits_cell c = {bytes, {NAN, NAN, NAN, NAN, NAN}};
     s->bytes = bytes;
     for (int i = 0; i < METHODS; i++) {
         const method *m = &methods[i];
-        double time = measure(s, m, seconds);
-        if (isnan(time))
+        if (!wanted[m->way] || fails(s, m->way))
             continue;
-        if (m->run == by_mapped)
-            better(&c.mapped, time);
-        else if (m->run != by_get)
-            better(&c.slots, time);
-        else if (!atomic_load(&s->shared->get_fails))
-            better(&c.get, time);
+        double time = measure(s, m, seconds);
+        if (!isnan(time) && !fails(s, m->way))
+            better(&c.time[m->way], time);
     }
     return c;
 }
@@ -336,12 +362,6 @@ static double copying(side *s, size_t bytes)
 /* ---- two processes ---- */
 
 enum { COPY_BYTES = 8 << 20 };
-
-typedef struct limits {
-    double handover_ns, copy_gbs;
-    cell cells[SIZES_MAX];
-    size_t count;
-} limits;
 
 static void bind_to(int n)
 {
@@ -394,7 +414,7 @@ static void free_private(side *s)
 }
 
 /* What each of the two does. The sizes are in result->cells. */
-static bool play(side *s, size_t largest, double seconds, limits *result)
+static bool play(side *s, size_t largest, double seconds, hki_limits *result)
 {
     bind_to(s->me);
     if (!prepare_private(s, largest)) {
@@ -405,12 +425,12 @@ static bool play(side *s, size_t largest, double seconds, limits *result)
     result->handover_ns = handover(s);
     result->copy_gbs = copying(s, COPY_BYTES);
     for (size_t i = 0; i < result->count; i++)
-        result->cells[i] = measure_size(s, result->cells[i].bytes, seconds);
+        result->cells[i] = measure_size(s, result->cells[i].bytes, result->wanted, seconds);
     free_private(s);
     return true;
 }
 
-static int run_both(side *s, size_t largest, double seconds, limits *result)
+static int run_both(side *s, size_t largest, double seconds, hki_limits *result)
 {
     int status;
     pid_t child = fork();
@@ -432,13 +452,15 @@ static int run_both(side *s, size_t largest, double seconds, limits *result)
     return waitpid(child, &status, 0) == child && status == 0 && played ? 0 : 1;
 }
 
-static int measure_all(limits *result, double seconds)
+static int measure_all(hki_limits *result, double seconds)
 {
     size_t largest = COPY_BYTES;
     for (size_t i = 0; i < result->count; i++)
         largest = result->cells[i].bytes > largest ? result->cells[i].bytes : largest;
     side s = {.shared = shared_memory(sizeof(arena))};
     bool ready = s.shared != NULL;
+    if (ready && !hki_limits_tcp_pair(s.tcp))
+        atomic_store(&s.shared->tcp_fails, true);
     for (int rank = 0; rank < 2; rank++)
         for (int which = 0; which < 2; which++) {
             s.mapped[rank][which] = shared_memory(largest);
@@ -451,52 +473,6 @@ static int measure_all(limits *result, double seconds)
     return run_both(&s, largest, seconds, result);
 }
 
-/* ---- reporting ---- */
-
-static void report_json(const limits *result)
-{
-    printf("{\"limits\": {");
-    hki_bench_json_number(stdout, "handover_ns", result->handover_ns);
-    printf(", ");
-    hki_bench_json_number(stdout, "copy_gbs", result->copy_gbs);
-    printf(", \"cells\": [");
-    for (size_t i = 0; i < result->count; i++) {
-        const cell *c = &result->cells[i];
-        printf("%s\n  {", i == 0 ? "" : ",");
-        hki_bench_json_integer(stdout, "bytes", (int64_t)c->bytes);
-        printf(", ");
-        hki_bench_json_number(stdout, "slots_us", c->slots);
-        printf(", ");
-        hki_bench_json_number(stdout, "get_us", c->get);
-        printf(", ");
-        hki_bench_json_number(stdout, "mapped_us", c->mapped);
-        printf("}");
-    }
-    printf("\n]}}\n");
-}
-
-static void print_time(double time)
-{
-    if (isnan(time))
-        printf(" %12s", "-");
-    else
-        printf(" %12.2f", time);
-}
-
-static void report_text(const limits *result)
-{
-    printf("cache-line hand-over %.0f ns, memory copy %.1f GB/s\n", result->handover_ns, result->copy_gbs);
-    printf("all-reduce of two processes, float32 sum, us:\n%12s %12s %12s %12s\n", "bytes", "slots", "get", "mapped");
-    for (size_t i = 0; i < result->count; i++) {
-        const cell *c = &result->cells[i];
-        printf("%12zu", c->bytes);
-        print_time(c->slots);
-        print_time(c->get);
-        print_time(c->mapped);
-        printf("\n");
-    }
-}
-
 /* ---- options ---- */
 
 static void usage(FILE *out)
@@ -504,14 +480,15 @@ static void usage(FILE *out)
     fprintf(out, "usage: hocket bench limits [options]\n\n"
                  "Measures what two processes of this machine can do at best, without any library.\n\n"
                  "  --bytes N  one size; may be given again (default 8, 1K, 8K, 64K, 256K, 1M, 4M, 64M)\n"
+                 "  --way W    slots, get, mapped, tcp or stream; may be given again (default all)\n"
                  "  --time S   seconds for each size and way (default 0.1)\n"
                  "  --json     one JSON object on standard output\n");
 }
 
-static bool add_size(limits *result, const char *text)
+static bool add_size(hki_limits *result, const char *text)
 {
     uint64_t bytes;
-    if (!hki_parse_bytes(text, &bytes) || bytes < sizeof(float) || result->count == SIZES_MAX) {
+    if (!hki_parse_bytes(text, &bytes) || bytes < sizeof(float) || result->count == HKI_LIMITS_SIZES) {
         fprintf(stderr, "hocket bench limits: --bytes %s: not a size of at least 4 bytes, or too many of them\n", text);
         return false;
     }
@@ -519,21 +496,44 @@ static bool add_size(limits *result, const char *text)
     return true;
 }
 
+static bool add_way(hki_limits *result, const char *text)
+{
+    for (int way = 0; way < HKI_LIMITS_WAYS; way++) {
+        if (strcmp(text, hki_limits_way_names[way]) == 0)
+            return result->wanted[way] = true;
+    }
+    fprintf(stderr, "hocket bench limits: --way %s: slots, get, mapped, tcp or stream\n", text);
+    return false;
+}
+
+/* What was not said. */
+static void add_defaults(hki_limits *result)
+{
+    static const char *const standard[] = {"8", "1K", "8K", "64K", "256K", "1M", "4M", "64M"};
+    bool any = false;
+    for (size_t i = 0, own = result->count; own == 0 && i < sizeof standard / sizeof standard[0]; i++)
+        (void)add_size(result, standard[i]);
+    for (int way = 0; way < HKI_LIMITS_WAYS; way++)
+        any |= result->wanted[way];
+    for (int way = 0; way < HKI_LIMITS_WAYS; way++)
+        result->wanted[way] |= !any;
+}
+
 int hki_bench_limits(int argc, char **argv)
 {
-    static const struct option known[] = {{"bytes", required_argument, NULL, 'b'},
-                                          {"time", required_argument, NULL, 't'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    static const char *const standard[] = {"8", "1K", "8K", "64K", "256K", "1M", "4M", "64M"};
-    limits result = {0};
+    static const struct option known[] = {
+        {"bytes", required_argument, NULL, 'b'}, {"way", required_argument, NULL, 'w'},
+        {"time", required_argument, NULL, 't'},  {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
+    hki_limits result = {0};
     double seconds = 0.1;
     bool json = false;
     int option;
     optind = 0;
     while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1) {
         if (option == 'b' && add_size(&result, optarg))
+            continue;
+        if (option == 'w' && add_way(&result, optarg))
             continue;
         if (option == 't' && (seconds = atof(optarg)) > 0)
             continue;
@@ -544,10 +544,9 @@ int hki_bench_limits(int argc, char **argv)
             return option == 'h' ? 0 : 2;
         }
     }
-    for (size_t i = 0, own = result.count; own == 0 && i < sizeof standard / sizeof standard[0]; i++)
-        (void)add_size(&result, standard[i]);
+    add_defaults(&result);
     int status = measure_all(&result, seconds);
     if (status == 0)
-        (json ? report_json : report_text)(&result);
+        (json ? hki_limits_report_json : hki_limits_report_text)(&result);
     return status;
 }

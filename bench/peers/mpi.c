@@ -75,6 +75,15 @@ static int pingpong(const hki_bench_cell *cell, int count, MPI_Datatype type, vo
     return code;
 }
 
+/* One message from rank 0 to rank 1. */
+static int stream(const hki_bench_cell *cell, int count, MPI_Datatype type, void *send, void *recv)
+{
+    if (cell->rank > 1)
+        return MPI_SUCCESS;
+    return cell->rank == 0 ? MPI_Send(send, count, type, 1, TAG, MPI_COMM_WORLD)
+                           : MPI_Recv(recv, count, type, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
 /* Makes MPI's int forms of the cell's counts. */
 static int prepare(void *context, const hki_bench_cell *cell)
 {
@@ -139,6 +148,8 @@ static int call(void *context, const hki_bench_cell *cell, void *send, void *rec
         return outcome(p, MPI_Exscan(send, recv, n, type, p->op, world));
     case HKI_BENCH_SENDRECV:
         return outcome(p, MPI_Sendrecv(send, n, type, right, TAG, recv, n, type, left, TAG, world, MPI_STATUS_IGNORE));
+    case HKI_BENCH_STREAM:
+        return outcome(p, stream(cell, n, type, send, recv));
     default:
         return outcome(p, pingpong(cell, n, type, send, recv));
     }

@@ -13,7 +13,18 @@ assert all(cell["slots_us"] > 0 for cell in cells.values()), cells
 assert cells[8]["mapped_us"] is None and cells[8]["get_us"] is None, cells
 assert cells[65536]["mapped_us"] > 0 and cells[1048576]["mapped_us"] > 0, cells
 assert cells[8]["slots_us"] < cells[1048576]["slots_us"], cells
+assert all(cell["tcp_us"] > 0 and cell["stream_us"] > 0 for cell in cells.values()), cells
 '
+"$HOCKET_PROGRAM" bench limits --json --bytes 64K --way tcp --way stream --time 0.01 | python3 -c '
+import json, sys
+(cell,) = json.load(sys.stdin)["limits"]["cells"]
+assert cell["tcp_us"] > 0 and cell["stream_us"] > 0, cell
+assert cell["slots_us"] is None and cell["get_us"] is None and cell["mapped_us"] is None, cell
+'
+if "$HOCKET_PROGRAM" bench limits --way wire 2>/dev/null; then
+    echo "an unknown way was accepted"
+    exit 1
+fi
 if "$HOCKET_PROGRAM" bench limits --bytes 2 2>/dev/null; then
     echo "a size below one element was accepted"
     exit 1
