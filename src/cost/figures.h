@@ -5,7 +5,9 @@
  *
  * Hockney's model, refined as every measurement of it is: a message of n bytes takes α + nβ with the figures of the
  * range that n falls into (R. Hockney, 1994). Of α, `overhead_ps` is time during which an end can do nothing else
- * (the o of LogP; D. Culler et al., 1993): with overhead_ps = α the textbook's prices come out.
+ * (the o of LogP; D. Culler et al., 1993): with overhead_ps = α the textbook's prices come out. `core_ps` tells what
+ * the textbook leaves out: shared memory and sockets are moved by the cores of both ends, so that an exchange takes
+ * longer than a message one way; with core_ps = 0 both ways are free of each other.
  */
 #ifndef HKI_COST_FIGURES_H
 #define HKI_COST_FIGURES_H
@@ -14,14 +16,15 @@
 
 #include "topo/cluster.h"
 
-enum { HKI_FIGURE_RANGES = 4, HKI_FIGURE_SOURCE = 64 };
+enum { HKI_FIGURE_RANGES = 6, HKI_FIGURE_SOURCE = 96 };
 
 /* Messages of up to `upto` bytes, down to the range before. */
 typedef struct hki_range_figures {
     uint64_t upto;        /* bytes; UINT64_MAX in the last range that is used */
     uint64_t alpha_ps;    /* latency */
     uint64_t beta_ps;     /* per KiB */
-    uint64_t overhead_ps; /* of α: each end is occupied */
+    uint64_t overhead_ps; /* of α: each end's way is occupied */
+    uint64_t core_ps;     /* per KiB: each end's core is occupied by moving them */
     bool rendezvous;      /* moves only once the receiver has asked for it */
 } hki_range_figures;
 
@@ -35,7 +38,12 @@ typedef struct hki_link_figures {
 } hki_link_figures;
 
 /* Operators that cost alike: one table of γ for each. */
-typedef enum hki_op_class { HKI_OPS_ADD, HKI_OPS_COMPARE, HKI_OPS_OTHER, HKI_OP_CLASSES } hki_op_class;
+typedef enum hki_op_class {
+    HKI_OPS_ADD,     /* sum, product, average, bitwise ones: one instruction a vector */
+    HKI_OPS_COMPARE, /* minimum and maximum, which look for NaN and signed zeros; logical ones */
+    HKI_OPS_OTHER,   /* a program's own */
+    HKI_OP_CLASSES
+} hki_op_class;
 
 typedef struct hki_figures {
     hki_link_figures link[HKI_LINK_CLASSES];
@@ -43,14 +51,19 @@ typedef struct hki_figures {
     uint64_t copy_ps;                                 /* per KiB copied within a rank */
     uint64_t step_ps;                                 /* of a rank's time, for every step that it makes */
     uint64_t switch_ps;                               /* one rank giving way to another on the same core */
-    uint64_t memory_rate;                             /* bytes a second that all ranks of a NUMA node share */
-    uint64_t nic_rate;                                /* bytes a second of a host's network, each way */
-    hki_origin reduce_origin, host_origin;            /* of γ and copy_ps; of switch_ps, memory_rate, nic_rate */
-    char source[HKI_FIGURE_SOURCE];                   /* file, date and machine, for explanations; "" when built in */
+    uint64_t memory_rate; /* bytes a second that all ranks of a NUMA node share; 0: never in the way */
+    uint64_t nic_rate;    /* bytes a second of a host's network, each way; 0: what one link carries, 1/β */
+    hki_origin reduce_origin, host_origin; /* of γ and copy_ps; of switch_ps, memory_rate, nic_rate */
+    char source[HKI_FIGURE_SOURCE];        /* file, date and machine, for explanations; "" when built in */
 } hki_figures;
 
 /* The figures that are built in. Where they were measured is said there. */
 extern const hki_figures hki_figures_built_in;
+
+/* Which class an operator is of; handles of a program's own are "other". */
+hki_op_class hki_op_class_of(hk_op op);
+const char *hki_op_class_name(hki_op_class operators); /* "add" */
+const char *hki_origin_name(hki_origin origin);        /* "built in" */
 
 /* The range that a message of so many bytes falls into. */
 static inline const hki_range_figures *hki_figures_range(const hki_link_figures *link, uint64_t bytes)

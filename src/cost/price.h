@@ -2,21 +2,28 @@
  * What a schedule costs, found by walking it. The rules of time, which the simulator follows too, so that the two can
  * be compared:
  *
- *  1. A step is ready when the steps it depends on are complete. A rank makes one step at a time (step_ps each), in the
- *     order in which they become ready; bytes on their way do not occupy it.
+ *  1. A step is ready when the steps it depends on are complete; one without length (but for signals) is then complete
+ *     at once. A rank's core does one thing at a time: it makes steps (step_ps each) in the order in which they become
+ *     ready, moves bytes, copies, reduces. Bytes on their way do not occupy it, but for core_ps per KiB: the sender's
+ *     core from the departure on, the receiver's then too, or as soon as it is free.
  *  2. A message leaves when its SEND is made and the sender's way out is free. One of a range that is a rendezvous also
- *     waits until the receiver has made the RECV, and its way in is free. It occupies the way out of the sender, and
- *     the way in of the receiver, for overhead + nβ, and has arrived α + nβ after it left. The SEND is then complete.
+ *     waits until the receiver has made the RECV, and its way in is free; those behind it do not wait for it. Another
+ *     waits at the receiver until the way in is free. It occupies the way out of the sender, and the way in of the
+ *     receiver, for overhead + nβ, and has arrived α + nβ (and what the switches between add) after it left. SEND and
+ *     RECV are complete when it has arrived and the own core has moved it.
  *  3. A rank's two ways (one port each way, full duplex) are per rank; links of shared memory and of the network have
  *     the same ones.
- *  4. RECV is complete on arrival, RECV_REDUCE nγ later; COPY takes n·copy, REDUCE of k sources (k-1)·nγ.
+ *  4. RECV_REDUCE is complete nγ later; COPY takes n·copy, REDUCE of k sources (k-1)·nγ; all of the core's time.
  *  5. Flows that pass one resource at the same time (a node's memory, NICs, uplinks) share its rate equally; a flow has
- *     the least of its shares and of its link's 1/β. What this adds is the price's contention.
- *  6. With more ranks on a host than its capacity, ranks take turns: what a rank makes takes (ranks / capacity) times
- * as long, and each wait for another rank of the same host costs a switch.
+ *     the least of its shares and of its link's 1/β. What this adds is the price's contention. A NIC of no rate carries
+ *     what one link of the flow's class does.
+ *  6. With more ranks on a host than its capacity, ranks take turns: what a core does for a rank takes ranks / capacity
+ *     times as long. A rank whose core has nothing to do when a message arrives has given way to the others: it goes
+ *     on after half a round of turns, ranks / capacity · switch / 2, and so does what ends the whole. (Measured with 8
+ *     ranks on 2 cores: one round trip of signals among all takes four switches, every further one about two.)
  *
- * Without shared resources in the way and with overhead = α these are the textbook's forms: a ring all-reduce has
- * 2(P-1)α + 2(P-1)/P·nβ + (P-1)/P·nγ, a binomial broadcast log2 P·(α + nβ).
+ * Without shared resources in the way, with overhead = α and core_ps = 0 these are the textbook's forms: a ring
+ * all-reduce has 2(P-1)α + 2(P-1)/P·nβ + (P-1)/P·nγ, a binomial broadcast log2 P·(α + nβ).
  */
 #ifndef HKI_COST_PRICE_H
 #define HKI_COST_PRICE_H
@@ -41,8 +48,8 @@ typedef struct hki_price {
 } hki_price;
 
 /* Prices a call of `bytes` bytes (as hki_select counts them) by the algorithm in call->segments. call->rank and
- * in-place form are not looked at. Looks at as few ranks as tell: see price.c. HK_ERR_UNSUPPORTED (the algorithm
- * refuses the call), HK_ERR_NO_MEMORY. */
+ * in-place form are not looked at. Looks at as few ranks and segments as tell: see price.c. HK_ERR_UNSUPPORTED (the
+ * algorithm refuses the call), HK_ERR_NO_MEMORY. */
 hk_status hki_price_call(const hki_model *model, const hki_algorithm *algorithm, const hki_call *call, uint64_t bytes,
                          hki_price *price);
 /* The same by walking every rank's every step: the truth that the former is tested against. */

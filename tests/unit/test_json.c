@@ -1,0 +1,109 @@
+/* JSON documents: read, made, written. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/json.h"
+
+static void values_are_found_by_kind(void **state)
+{
+    (void)state;
+    const char text[] = "{\"a\": 3, \"b\": 1.5, \"c\": \"x\", \"d\": [1, 2, {\"e\": null}]}";
+    hki_json *document = NULL;
+    assert_int_equal(hki_json_parse(text, sizeof text - 1, "text", &document), HK_OK);
+    int64_t integer = -1;
+    double number = -1;
+    assert_true(hki_json_integer(hki_json_member(document, "a"), &integer));
+    assert_int_equal(integer, 3);
+    assert_true(hki_json_number(hki_json_member(document, "a"), &number) && number == 3);
+    assert_false(hki_json_integer(hki_json_member(document, "b"), &integer));
+    assert_int_equal(integer, 3);
+    assert_true(hki_json_number(hki_json_member(document, "b"), &number) && number == 1.5);
+    assert_string_equal(hki_json_text(hki_json_member(document, "c")), "x");
+    assert_null(hki_json_text(hki_json_member(document, "a")));
+    const hki_json *list = hki_json_member(document, "d");
+    assert_int_equal(hki_json_count(list), 3);
+    assert_int_equal(hki_json_count(document), 0);
+    assert_true(hki_json_integer(hki_json_item(list, 1), &integer) && integer == 2);
+    assert_null(hki_json_item(list, 3));
+    assert_null(hki_json_member(list, "a"));
+    assert_null(hki_json_member(hki_json_member(document, "none"), "a"));
+    hki_json_free(document);
+}
+
+static void what_is_no_document_is_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"", "{", "{\"a\": }", "{\"a\": 1, \"a\": 2}", "{} x", "{\"a\": 1e999}"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        hki_json *document = NULL;
+        assert_int_equal(hki_json_parse(texts[i], strlen(texts[i]), "some name", &document), HK_ERR_ARGUMENT);
+        assert_null(document);
+        assert_non_null(strstr(hk_last_error(), "some name"));
+    }
+    hki_json *document = NULL;
+    assert_int_equal(hki_json_read("/nonexistent/file", &document), HK_ERR_SYSTEM);
+    assert_non_null(strstr(hk_last_error(), "/nonexistent/file"));
+}
+
+static void what_is_written_is_read_again(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/hocket-json-XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    hki_json *made = NULL, *document = NULL;
+    assert_int_equal(hki_json_new(&made), HK_OK);
+    hki_json_put_text(made, "name", "quote \" and \xc3\xa4");
+    hki_json *list = hki_json_put_array(made, "list");
+    for (int i = 0; i < 3; i++)
+        hki_json_put_integer(hki_json_add_object(list), "i", i);
+    hki_json_put_number(hki_json_put_object(made, "part"), "x", 0.25);
+    hki_json_put_number(made, "none", (double)NAN);
+    assert_int_equal(hki_json_write(made, path), HK_OK);
+    hki_json_free(made);
+    assert_int_equal(hki_json_read(path, &document), HK_OK);
+    assert_string_equal(hki_json_text(hki_json_member(document, "name")), "quote \" and \xc3\xa4");
+    int64_t integer = -1;
+    assert_true(hki_json_integer(hki_json_member(hki_json_item(hki_json_member(document, "list"), 2), "i"), &integer));
+    assert_int_equal(integer, 2);
+    double number = 0;
+    assert_true(hki_json_number(hki_json_member(hki_json_member(document, "part"), "x"), &number) && number == 0.25);
+    assert_non_null(hki_json_member(document, "none"));
+    assert_false(hki_json_number(hki_json_member(document, "none"), &number));
+    hki_json_free(document);
+    unlink(path);
+    assert_int_equal(hki_json_new(&made), HK_OK);
+    assert_int_equal(hki_json_write(made, "/nonexistent/file"), HK_ERR_SYSTEM);
+    hki_json_free(made);
+}
+
+/* A build or a host without jansson says so; nothing to test then. */
+static bool have_jansson(void)
+{
+    hki_json *made = NULL;
+    hk_status status = hki_json_new(&made);
+    if (status == HK_OK)
+        hki_json_free(made);
+    return status == HK_OK;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_are_found_by_kind),
+        cmocka_unit_test(what_is_no_document_is_refused),
+        cmocka_unit_test(what_is_written_is_read_again),
+    };
+    return have_jansson() ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
+}
