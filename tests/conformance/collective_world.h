@@ -20,6 +20,8 @@ typedef struct world_way {
     bool interleaved;     /* neighbouring ranks are on different hosts */
     bool mapped;          /* buffers from hk_alloc */
     bool whole;           /* nothing is sampled in a normal run */
+    bool slow;            /* over whatever HOCKET_TRANSPORT says, where a message takes a millisecond: only when
+                             CONFORMANCE_WAYS names it, and little then */
 } world_way;
 
 extern const world_way world_ways[];

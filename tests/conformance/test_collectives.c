@@ -5,6 +5,7 @@
 #include "collective_draw.h"
 #include "collective_world.h"
 
+#include "comm/inspect.h"
 #include "cost/select.h"
 
 #include <setjmp.h>
@@ -172,6 +173,46 @@ static void try_all_algorithms(world_rank *self, void *argument)
     EXPECT_OK(hk_comm_free(at.comm));
 }
 
+/* --- where a message takes a millisecond -----------------------------------------------------------------------------
+ */
+
+/* Every algorithm with two types and four sizes, from a few elements to several slots, and the first of each collective
+ * with every type. */
+static void try_grid(world_rank *self, void *argument)
+{
+    static const draw_size sizes[] = {DRAW_AROUND_RANKS, DRAW_LINES, DRAW_EAGER, DRAW_SLOTS};
+    static const hk_type types[] = {HK_FLOAT32, HK_BFLOAT16};
+    size_t count, served = 0;
+    const hki_algorithm *all = hki_algorithms(&count), *first[HKI_COLL_COUNT] = {NULL};
+    sweep at = {.self = self, .source = {.seed = values_noise(world_seed(), 12, (uint64_t)self->ranks)}};
+    (void)argument;
+    for (size_t i = 0; i < count; i++) {
+        call_case drawn;
+        at.algorithm = &all[i];
+        if (!draw_serves(&all[i], self->ranks, HK_SUM))
+            continue;
+        served++;
+        world_force(self, &at.comm, at.algorithm, 1);
+        for (size_t k = 0; k < 8; k++) {
+            draw_case_of(&at.source, at.algorithm, self->ranks, 1, sizes[k % 4], self->eager, types[k / 4], HK_SUM,
+                         &drawn);
+            run_one(&at, &drawn);
+        }
+        if (!first[all[i].collective])
+            try_types(&at);
+        first[all[i].collective] = &all[i];
+        hki_select_force(all[i].collective, NULL, 0);
+    }
+    EXPECT(at.calls == 8 * served + HK_TYPE_COUNT * HKI_COLL_COUNT);
+    const char *transport = getenv("HOCKET_TRANSPORT");
+    for (int rank = 0; transport && rank < self->ranks; rank++)
+        EXPECT(rank == self->rank || strcmp(hki_comm_transport(self->comm, rank), transport) == 0);
+    if (self->rank == 0)
+        printf("  %s, %d ranks: %zu algorithms, %llu calls\n", self->way->name, self->ranks, served,
+               (unsigned long long)at.calls);
+    EXPECT_OK(hk_comm_free(at.comm));
+}
+
 /* --- all algorithms beside one another -------------------------------------------------------------------------------
  */
 
@@ -181,7 +222,7 @@ static void try_mixtures(world_rank *self, void *argument)
     size_t count;
     const hki_algorithm *all = hki_algorithms(&count), *chosen[HKI_COLL_COUNT];
     sweep at = {.self = self, .source = {.seed = values_noise(world_seed(), 11, (uint64_t)self->ranks)}};
-    int rounds = world_everything() ? 200 : RANKS_SANITIZED ? 4 : 20;
+    int rounds = world_everything() ? 200 : RANKS_SANITIZED || self->way->slow ? 4 : 20;
     (void)argument;
     for (int round = 0; round < rounds; round++) {
         call_case cases[MIXED_IN_FLIGHT];
@@ -229,28 +270,42 @@ static bool is_sampled(int ranks)
     return ranks == 2 || ranks == 3 || ranks == 5;
 }
 
+static size_t add(trial *one, const world_way *way, int ranks, world_body *body, const char *what)
+{
+    *one = (trial){.way = way, .ranks = ranks, .body = body};
+    snprintf(one->name, sizeof one->name, "%s, %d ranks: %s", way->name, ranks, what);
+    return 1;
+}
+
+/* Fills the trials of a way, and returns how many they are. */
+static size_t add_trials(trial *trials, const world_way *way)
+{
+    static const char every[] = "every algorithm gives what is defined";
+    static const char any[] = "any collectives go on beside one another";
+    static const int ranks[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16};
+    bool everything = world_everything() || way->whole;
+    size_t count = 0;
+    for (int few = 2; few <= 4 && way->slow; few += 2) {
+        count += add(&trials[count], way, few, try_grid, every);
+        count += add(&trials[count], way, few, try_mixtures, any);
+    }
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks && !way->slow; i++) {
+        if (everything || is_sampled(ranks[i]))
+            count += add(&trials[count], way, ranks[i], try_all_algorithms, every);
+        if (ranks[i] != 1 && (everything || ranks[i] == 3))
+            count += add(&trials[count], way, ranks[i], try_mixtures, any);
+    }
+    return count;
+}
+
 int main(void)
 {
-    static const int ranks[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16};
     static trial trials[256];
     static struct CMUnitTest tests[256];
     size_t count = 0;
     for (size_t way = 0; way < world_way_count; way++) {
-        if (!world_way_wanted(&world_ways[way]))
-            continue;
-        bool everything = world_everything() || world_ways[way].whole;
-        for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++) {
-            if (!everything && !is_sampled(ranks[i]))
-                continue;
-            trials[count] = (trial){.way = &world_ways[way], .ranks = ranks[i], .body = try_all_algorithms};
-            snprintf(trials[count++].name, 96, "%s, %d ranks: every algorithm gives what is defined",
-                     world_ways[way].name, ranks[i]);
-            if (ranks[i] == 1 || (!everything && ranks[i] != 3))
-                continue;
-            trials[count] = (trial){.way = &world_ways[way], .ranks = ranks[i], .body = try_mixtures};
-            snprintf(trials[count++].name, 96, "%s, %d ranks: any collectives go on beside one another",
-                     world_ways[way].name, ranks[i]);
-        }
+        if (world_way_wanted(&world_ways[way]))
+            count += add_trials(&trials[count], &world_ways[way]);
     }
     for (size_t i = 0; i < count; i++)
         tests[i] = (struct CMUnitTest){.name = trials[i].name, .test_func = run_trial, .initial_state = &trials[i]};
