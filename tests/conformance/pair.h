@@ -68,6 +68,14 @@ static uint64_t pair_now(void *core)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
+/* Nanoseconds of so many milliseconds; times CONFORMANCE_SLOWER, for machines that are that many times slower than any
+ * real one. */
+static uint64_t pair_span(uint64_t milliseconds)
+{
+    const char *slower = getenv("CONFORMANCE_SLOWER");
+    return milliseconds * UINT64_C(1000000) * (slower != NULL ? strtoull(slower, NULL, 10) : 1);
+}
+
 static void __attribute__((format(printf, 3, 4))) pair_log(void *core, hk_log_level level, const char *format, ...)
 {
     (void)core;
@@ -169,7 +177,7 @@ static bool pair_connect(pair_end *end)
 static hk_transport_result pair_send(pair_end *end, const hk_frame *frame, const void *payload, size_t bytes)
 {
     uint32_t ranks[4];
-    uint64_t deadline = pair_now(end) + UINT64_C(20000000000);
+    uint64_t deadline = pair_now(end) + pair_span(20000);
     hk_transport_result result;
     while ((result = end->ops->send(end->link, frame, payload, bytes)) == HK_TRANSPORT_AGAIN) {
         (void)end->ops->poll(end->transport, ranks, 4);
@@ -182,7 +190,7 @@ static hk_transport_result pair_send(pair_end *end, const hk_frame *frame, const
 static hk_transport_result pair_peek(pair_end *end, hk_arrival *arrival)
 {
     uint32_t ranks[4];
-    uint64_t deadline = pair_now(end) + UINT64_C(20000000000);
+    uint64_t deadline = pair_now(end) + pair_span(20000);
     hk_transport_result result;
     while ((result = end->ops->peek(end->link, arrival)) == HK_TRANSPORT_AGAIN) {
         (void)end->ops->poll(end->transport, ranks, 4);

@@ -1,7 +1,7 @@
 # shellcheck shell=dash
 # Sourced by scripts in a guest: devices, and checks that tests/vm/run counts.
 : "${transport:=verbs}" "${number:=0}" # from the kernel's command line
-export HOCKET_TRANSPORT="$transport" HOCKET_LOG=warn HOCKET_JOIN_TIMEOUT=60 HOCKET_TIMEOUT=60
+export HOCKET_TRANSPORT="$transport" HOCKET_LOG=warn HOCKET_JOIN_TIMEOUT=60 HOCKET_TIMEOUT=60 CONFORMANCE_SLOWER=10
 failures=0
 
 # check NAME COMMAND…: the command succeeds. Otherwise the end of its output is shown.
