@@ -196,6 +196,13 @@ typedef struct hk_transport_ops {
     /* Named counters since open (frames, bytes and messages by protocol), for `hocket info`, bench and tests. Returns
      * how many there are; names live as long as the transport. */
     size_t (*counters)(hk_transport *transport, const char **names, uint64_t *values, size_t capacity);
+
+    /* Spreading the news of lost ranks, so that those learn of it, too, that have no link to them. Both NULL-able.
+     * acquaint: where a rank is to be found that another transport serves, for that purpose alone; after all connects.
+     * report_lost: the rank is lost, which this or another transport has seen; true when this one tells all others. A
+     * link to a rank that others have reported ends as LOST. */
+    void (*acquaint)(hk_transport *transport, const hk_peer *peer, const void *address, size_t bytes);
+    bool (*report_lost)(hk_transport *transport, uint32_t rank);
 } hk_transport_ops;
 
 #ifdef __cplusplus

@@ -256,6 +256,20 @@ static hk_status link_peer(hki_context *context, uint32_t rank, const reach *the
                      context->peers[rank].host_name, context->rank, context->peers[context->rank].host_name, why);
 }
 
+/* Tells a transport where the ranks are that others serve, in case that it watches over all. */
+static void acquaint(hki_context *context, const reach *all)
+{
+    for (uint32_t i = 0; i < context->transport_count; i++) {
+        const hk_transport_ops *ops = context->ops[i];
+        for (uint32_t rank = 0; rank < context->ranks && ops->acquaint; rank++) {
+            int at = find_reach(&all[rank], ops->name);
+            if (rank != context->rank && context->endpoint.channels[rank].ops != ops && at >= 0)
+                ops->acquaint(context->transports[i], &context->peers[rank], all[rank].address[at],
+                              all[rank].bytes[at]);
+        }
+    }
+}
+
 static bool reaches_anybody(const hki_context *context, uint32_t transport)
 {
     for (uint32_t rank = 0; rank < context->ranks; rank++) {
@@ -297,8 +311,10 @@ static hk_status connect_all(hki_context *context, hki_boot *boot)
         if (rank != context->rank)
             status = link_peer(context, rank, &all[rank]);
     }
-    if (status == HK_OK)
+    if (status == HK_OK) {
         close_unused_transports(context);
+        acquaint(context, all);
+    }
     free(all);
     return status;
 }

@@ -67,13 +67,22 @@ static void send_abort(hk_comm *comm, hki_channel *channel, hk_status status, ui
     hki_channel_control(channel, &frame, text, strlen(text) + 1);
 }
 
+/* Who learns of a lost rank by a transport that spreads the news need not be told: it would take a connection to each
+ * member, made by each member. */
+static bool learns_by_itself(const hk_comm *comm, const hki_channel *channel)
+{
+    return comm->poisoned == HK_ERR_PEER_LOST && comm->context->endpoint.news_spreads && channel->link &&
+           channel->ops->report_lost && channel->ops->link_state(channel->link, NULL) == HK_LINK_CONNECTING;
+}
+
 /* Tells every member, and gives the frames a moment to leave: the caller's buffers may be used again right after. */
 static void spread(hk_comm *comm)
 {
     hki_context *context = comm->context;
     for (uint32_t rank = 0; rank < comm->size; rank++) {
-        if (rank != comm->rank)
-            send_abort(comm, hki_comm_channel(comm, rank), comm->poisoned, FINAL_REASON, 0, comm->reason);
+        hki_channel *channel = hki_comm_channel(comm, rank);
+        if (rank != comm->rank && !learns_by_itself(comm, channel))
+            send_abort(comm, channel, comm->poisoned, FINAL_REASON, 0, comm->reason);
     }
     uint64_t end = hki_now() + SPREAD_NANOSECONDS;
     while (hki_msg_busy(&context->endpoint) && hki_now() < end) {

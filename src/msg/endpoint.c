@@ -370,11 +370,24 @@ static void fail_list(hki_node *head, hk_status status)
         hki_transfer_end(hki_list_entry(head->next, hki_transfer, node), status);
 }
 
+/* Ranks that have no link to the lost one learn of it by the transports that watch. */
+static void report_lost(hki_channel *channel)
+{
+    hki_endpoint *endpoint = channel->endpoint;
+    for (uint32_t i = 0; i < endpoint->transport_count; i++) {
+        const hk_transport_ops *ops = endpoint->transports[i];
+        if (ops->report_lost && ops->report_lost(endpoint->instances[i], channel->rank))
+            endpoint->news_spreads = true;
+    }
+}
+
 void hki_channel_fail(hki_channel *channel, hk_status status, const char *reason)
 {
     if (channel->lost)
         return;
     channel->lost = true;
+    if (status == HK_ERR_PEER_LOST && !channel->departed)
+        report_lost(channel);
     channel->eager_out = HKI_EAGER_WINDOW;
     channel->reading = NULL;
     if (channel->reading_unexpected) /* it will never be whole */

@@ -227,6 +227,7 @@ struct hki_endpoint {
     uint32_t freed_count;
     hki_node spare; /* transfers for reuse */
     size_t eager_setting;
+    bool news_spreads; /* some transport tells all ranks which are lost */
 };
 
 /* Endpoint. connect gives channel `rank` its transport and link (made by the caller). */

@@ -107,8 +107,11 @@ static const char *hear_hello(hki_handshake *shake)
     const char *wrong = check_start(hello);
     if (wrong != NULL)
         return wrong;
-    if (hki_wire_get32(hello + AT_PURPOSE) != (uint32_t)shake->purpose)
+    uint32_t purpose = hki_wire_get32(hello + AT_PURPOSE);
+    bool watch = shake->purpose == HKI_PURPOSE_LINK && purpose == HKI_PURPOSE_WATCH;
+    if (purpose != (uint32_t)shake->purpose && !watch)
         return "the other end connects for another purpose";
+    shake->purpose = (hki_purpose)purpose;
     if (hki_wire_get32(hello + AT_SERVER) != shake->parties.server_rank ||
         hki_wire_get64(hello + AT_SERVER_ID) != shake->parties.server_id)
         return "the other end looks for another rank or job";

@@ -37,7 +37,11 @@ enum {
 };
 
 /* What the connection is for; another purpose is refused. */
-typedef enum hki_purpose { HKI_PURPOSE_LINK = 1, HKI_PURPOSE_STORE = 2 } hki_purpose;
+typedef enum hki_purpose {
+    HKI_PURPOSE_LINK = 1,
+    HKI_PURPOSE_STORE = 2,
+    HKI_PURPOSE_WATCH = 3 /* comes to those who listen for links */
+} hki_purpose;
 
 /* Who is at both ends, as the client says, and as the server must find it. */
 typedef struct hki_parties {
@@ -78,7 +82,7 @@ typedef struct hki_handshake {
     bool later;
     hki_shake_step step; /* being sent or awaited */
     size_t moved;        /* bytes of it so far */
-    hki_purpose purpose;
+    hki_purpose purpose; /* server: as the client says, once the hello has been heard */
     hki_parties parties; /* server: of the client only once it is known */
     hki_admit *admit;
     void *context;

@@ -82,6 +82,12 @@ static void accept_all(hk_transport *transport, int listener)
     }
 }
 
+static bool is_watch(const hk_transport *transport, const void *what)
+{
+    const hki_watch *first = transport->control.watches;
+    return (uintptr_t)what >= (uintptr_t)first && (uintptr_t)what < (uintptr_t)(first + HKI_TCP_WATCHES);
+}
+
 static void handle(hk_transport *transport, const struct epoll_event *event)
 {
     int *listener = event->data.ptr;
@@ -90,6 +96,8 @@ static void handle(hk_transport *transport, const struct epoll_event *event)
         (void)!read(transport->control.event, &count, sizeof count);
     else if (listener >= transport->listeners && listener < transport->listeners + HKI_TCP_LISTENERS)
         accept_all(transport, *listener);
+    else if (is_watch(transport, event->data.ptr))
+        hki_watch_event(transport, event->data.ptr, event->events);
     else
         hki_attempt_event(event->data.ptr);
 }
@@ -160,6 +168,8 @@ static void *run(void *argument)
         uint64_t now = hki_now(), next = hki_dial_times(transport, now), other = see_to_owed(transport, now);
         next = other < next ? other : next;
         other = accept_again(transport, now);
+        next = other < next ? other : next;
+        other = hki_watch_times(transport, now);
         next = other < next ? other : next;
         free_over(control);
         int count = epoll_wait(control->epoll, events, EVENTS, until(next, now));
@@ -258,6 +268,7 @@ void hki_tcp_control_stop(hk_transport *transport)
         leave_half_made(attempt);
         hki_attempt_drop(attempt);
     }
+    hki_watch_close(transport);
     free_over(control);
     close_control(control);
 }

@@ -31,8 +31,7 @@ enum {
 
 /* ---- attempts ---- */
 
-/* Takes the attempt out of everything; returns its connection. */
-static hki_stream release(hki_attempt *attempt)
+hki_stream hki_attempt_release(hki_attempt *attempt)
 {
     hki_tcp_control *control = &attempt->transport->control;
     hki_stream stream = attempt->stream;
@@ -43,6 +42,8 @@ static hki_stream release(hki_attempt *attempt)
         link->dial.attempt = NULL;
     if (link != NULL && link->dial.half == attempt)
         link->dial.half = NULL;
+    if (attempt->watch != NULL && attempt->watch->attempt == attempt)
+        attempt->watch->attempt = NULL;
     hki_list_remove(&attempt->node);
     hki_list_append(&control->over, &attempt->node); /* events of this round may still speak of it */
     return stream;
@@ -52,7 +53,7 @@ void hki_attempt_drop(hki_attempt *attempt)
 {
     if (attempt->stream.fd < 0)
         return;
-    hki_stream stream = release(attempt);
+    hki_stream stream = hki_attempt_release(attempt);
     hki_stream_close(&stream);
 }
 
@@ -99,7 +100,7 @@ static void establish(hk_link *link, hki_attempt *attempt)
                              link->peer.host_name, attempt->dialled ? "reached at" : "has connected from", other);
     link->other_end = attempt->address;
     settle(link);
-    hki_tcp_offer(link, release(attempt));
+    hki_tcp_offer(link, hki_attempt_release(attempt));
 }
 
 static void give_up(hk_link *link, const char *why)
@@ -113,7 +114,31 @@ static void give_up(hk_link *link, const char *why)
     hki_tcp_offer(link, (hki_stream){.fd = -1});
 }
 
+void hki_dial_condemn(hk_link *link, const char *why)
+{
+    snprintf(link->reason, sizeof link->reason, "%s", why);
+    if (link->dial.attempt != NULL)
+        hki_attempt_drop(link->dial.attempt);
+    if (link->dial.half != NULL)
+        hki_attempt_drop(link->dial.half);
+    settle(link);
+    hki_tcp_offer(link, (hki_stream){.fd = -1});
+}
+
 /* ---- dialling ---- */
+
+hki_attempt *hki_attempt_dial(hk_link *link, const hki_address *to, uint64_t deadline)
+{
+    int fd = hki_socket_connect(to, link->transport->buffer);
+    hki_attempt *attempt = fd >= 0 ? begin(link->transport, fd, to, EPOLLOUT) : NULL;
+    errno = fd < 0 ? -fd : ENOMEM;
+    if (attempt == NULL)
+        return NULL;
+    attempt->dialled = attempt->connecting = true;
+    attempt->link = link;
+    attempt->deadline = deadline;
+    return attempt;
+}
 
 static void pause_dial(hk_link *link, uint64_t now)
 {
@@ -139,17 +164,10 @@ static void try_next(hk_link *link, uint64_t now)
     uint64_t patience = dial->passes < 4 ? (uint64_t)CONNECT_MS << dial->passes : (uint64_t)LONGEST_CONNECT_MS;
     for (; dial->next < link->candidate_count;) {
         const hki_address *to = &link->candidates[dial->next];
-        int fd = hki_socket_connect(to, link->transport->buffer);
-        hki_attempt *attempt = fd >= 0 ? begin(link->transport, fd, to, EPOLLOUT) : NULL;
-        if (attempt == NULL) {
-            note_failure(link, fd < 0 ? strerror(-fd) : "no memory", fd == -ECONNREFUSED);
-            continue;
-        }
-        attempt->dialled = attempt->connecting = true;
-        attempt->link = link;
-        attempt->deadline = now + patience * MS;
-        dial->attempt = attempt;
-        return;
+        dial->attempt = hki_attempt_dial(link, to, now + patience * MS);
+        if (dial->attempt != NULL)
+            return;
+        note_failure(link, strerror(errno), errno == ECONNREFUSED);
     }
     dial->refused = dial->others ? 0 : dial->refused + 1;
     dial->others = false;
@@ -177,6 +195,10 @@ static void dial_failed(hki_attempt *attempt, const char *why, bool refusal)
 {
     hk_link *link = attempt->link;
     uint64_t now = hki_now();
+    if (attempt->watch != NULL) {
+        hki_watch_failed(attempt, refusal);
+        return;
+    }
     hki_attempt_drop(attempt);
     note_failure(link, why, refusal);
     try_next(link, now);
@@ -186,6 +208,10 @@ static void dial_failed(hki_attempt *attempt, const char *why, bool refusal)
 static void dial_later(hki_attempt *attempt)
 {
     hk_link *link = attempt->link;
+    if (attempt->watch != NULL) {
+        hki_watch_failed(attempt, false);
+        return;
+    }
     hki_attempt_drop(attempt);
     pause_dial(link, hki_now());
 }
@@ -206,7 +232,10 @@ static bool connected(hki_attempt *attempt)
     }
     attempt->connecting = false;
     attempt->deadline = hki_now() + HANDSHAKE_MS * MS;
-    if (hki_handshake_client(&attempt->shake, &attempt->stream, HKI_PURPOSE_LINK, &parties, transport->services->token))
+    if (attempt->watch != NULL)
+        hki_watch_answered(attempt->watch, transport);
+    hki_purpose purpose = attempt->watch != NULL ? HKI_PURPOSE_WATCH : HKI_PURPOSE_LINK;
+    if (hki_handshake_client(&attempt->shake, &attempt->stream, purpose, &parties, transport->services->token))
         return true;
     dial_failed(attempt, "no random numbers", false);
     return false;
@@ -221,9 +250,11 @@ static hki_verdict_code admit(void *context, const hki_parties *parties)
     hk_transport *transport = attempt->transport;
     hk_link *link = hki_tcp_link(transport, parties->client_rank);
     transport->control.strangers--;
+    if (attempt->shake.purpose == HKI_PURPOSE_WATCH)
+        return hki_watch_admit(attempt, parties);
     if (link == NULL)
         return parties->client_rank < transport->services->ranks ? HKI_LATER : HKI_REFUSE;
-    if (link->peer.context != parties->client_id)
+    if (link->peer.context != parties->client_id || link->acquaintance)
         return HKI_REFUSE;
     hki_dial *dial = &link->dial;
     bool dialling = dial->attempt != NULL && !dial->attempt->connecting;
@@ -300,7 +331,10 @@ void hki_attempt_event(hki_attempt *attempt)
         listen_for(attempt, attempt->shake.writing ? EPOLLOUT : EPOLLIN);
         break;
     case HKI_SHAKE_DONE:
-        establish(attempt->link, attempt);
+        if (attempt->watch != NULL)
+            hki_watch_establish(attempt);
+        else
+            establish(attempt->link, attempt);
         break;
     case HKI_SHAKE_LATER:
         if (attempt->dialled)

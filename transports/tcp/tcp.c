@@ -15,8 +15,8 @@
 
 enum {
     EVENTS = 64,
-    SILENT_MS = 20000, /* unanswered for so long, though something was sent again: the peer's machine is gone */
-    UNANSWERED = 3,    /* … and so often */
+    SILENT_MS = 20000, /* without HOCKET_HEARTBEAT: unanswered for so long, the peer's machine is gone … */
+    UNANSWERED = 3,    /* … if something was sent again so often */
     LOOK_NS = 1000000000
 };
 
@@ -46,6 +46,11 @@ static void in_child(void)
             hk_link *link = hki_tcp_link(transport, rank);
             if (link != NULL && link->stream.fd >= 0)
                 close(link->stream.fd);
+        }
+        for (uint32_t i = 0; i < atomic_load(&transport->control.watch_count); i++) {
+            int fd = atomic_load(&transport->control.watches[i].fd);
+            if (fd >= 0)
+                close(fd);
         }
     }
     hki_list_init(&registry);
@@ -87,6 +92,8 @@ static void adopt(hk_link *link)
 {
     hk_transport *transport = link->transport;
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = link};
+    if (link->offered.fd >= 0)
+        hki_watch_keep_alive(transport, link->offered.fd);
     if (link->offered.fd < 0 || epoll_ctl(transport->epoll, EPOLL_CTL_ADD, link->offered.fd, &event) != 0) {
         if (link->offered.fd >= 0) {
             snprintf(link->reason, sizeof link->reason, "the connection to rank %d cannot be watched: %s",
@@ -182,8 +189,8 @@ static bool silent(const hk_link *link)
     socklen_t length = sizeof info;
     if (getsockopt(link->stream.fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
         return false;
-    return info.tcpi_last_ack_recv >= SILENT_MS &&
-           (info.tcpi_retransmits >= UNANSWERED || info.tcpi_probes >= UNANSWERED);
+    double limit = link->transport->heartbeat > 0 ? link->transport->heartbeat * 1000 : SILENT_MS;
+    return info.tcpi_last_ack_recv >= limit && (info.tcpi_retransmits >= UNANSWERED || info.tcpi_probes >= UNANSWERED);
 }
 
 static void look_for_silence(hk_transport *transport)
@@ -208,6 +215,7 @@ static size_t tcp_check(hk_transport *transport)
     if (transport->up > 0) {
         hki_tcp_harvest(transport);
         look_for_silence(transport);
+        hki_watch_judge(transport);
         hki_list_each (node, &transport->lively)
             hki_tcp_end(hki_list_entry(node, hk_link, lively));
     }
@@ -338,6 +346,8 @@ static void release(hk_transport *transport)
     if (transport->event >= 0)
         close(transport->event);
     pthread_mutex_destroy(&transport->owing_lock);
+    free(transport->control.losses);
+    free(transport->lost);
     free(transport->links);
     free(transport);
 }
@@ -347,7 +357,7 @@ static int prepare(hk_transport *transport)
 {
     struct epoll_event bell = {.events = EPOLLIN};
     transport->links = calloc(transport->services->ranks, sizeof *transport->links);
-    if (transport->links == NULL)
+    if (transport->links == NULL || !hki_watch_open(transport))
         return ENOMEM;
     transport->epoll = epoll_create1(EPOLL_CLOEXEC);
     transport->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -491,4 +501,6 @@ const hk_transport_ops hk_transport_tcp = {.size = sizeof(hk_transport_ops),
                                            .arm = tcp_arm,
                                            .disarm = tcp_disarm,
                                            .event_fd = tcp_event_fd,
-                                           .counters = tcp_counters};
+                                           .counters = tcp_counters,
+                                           .acquaint = hki_watch_acquaint,
+                                           .report_lost = hki_watch_report};

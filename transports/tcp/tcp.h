@@ -31,15 +31,44 @@ enum {
     HKI_TCP_EAGER = 64 << 10,
     HKI_TCP_PIECE = 256 << 10,
     HKI_TCP_BUFFER = 128 << 10, /* of arrivals: an eager frame fits whole, many small ones come by one call */
-    HKI_TCP_SPARE_BUFFERS = 8
+    HKI_TCP_SPARE_BUFFERS = 8,
+    HKI_TCP_WATCHES = 64, /* two for each power of two below the number of ranks */
+    HKI_TCP_WATCH_MESSAGE = 16,
+    HKI_TCP_VERDICT = 192
 };
+
+/* A rank that is lost, why, and who has seen it (watch.c). */
+typedef struct hki_loss {
+    uint32_t rank, cause, witness;
+} hki_loss;
+
+/* A connection over which two ranks see whether the other lives (watch.c). The control thread's. */
+typedef struct hki_watch {
+    uint32_t rank;     /* the other end */
+    bool dials;        /* this rank makes it */
+    bool counts;       /* the other end has said that it is there: from then on its silence means something */
+    bool over;         /* it has left, or is lost, or is not to be had */
+    hki_stream stream; /* the connection; fd -1: none */
+    _Atomic int fd;    /* the same, for fork */
+    struct hki_attempt *attempt;
+    uint32_t candidate; /* to try */
+    uint32_t passes;    /* over all candidates so far */
+    uint32_t refused;   /* passes in a row in which every candidate refused */
+    bool others;        /* this pass met something else than a refusal */
+    uint64_t again, deadline;
+    uint32_t told; /* of control.losses */
+    bool greeted, blocked;
+    size_t in_bytes, out_left;
+    unsigned char in[HKI_TCP_WATCH_MESSAGE], out[HKI_TCP_WATCH_MESSAGE];
+} hki_watch;
 
 /* One connection that is not established: being dialled, or accepted and unproved. The control thread's. */
 typedef struct hki_attempt {
     hki_node node;
     hki_stream stream; /* fd = -1: over, to be freed after this round of events */
     bool dialled, connecting;
-    hk_link *link; /* dialled: to whom; accepted: from whom, once it has proved itself */
+    hk_link *link;    /* dialled: to whom; accepted: from whom, once it has proved itself */
+    hki_watch *watch; /* for which it is, instead of a link */
     hk_transport *transport;
     uint64_t deadline;
     hki_address address; /* of the other end */
@@ -106,6 +135,11 @@ struct hk_link {
     hki_stream offered;       /* the connection; fd = -1: failed, see reason */
     hki_address other_end;    /* of the connection */
     char reason[HKI_TCP_REASON];
+
+    /* watching */
+    bool acquaintance;             /* another transport serves this rank: there is no connection for frames */
+    char verdict[HKI_TCP_VERDICT]; /* why the rank is lost; written before `condemned` is set */
+    _Atomic bool condemned;        /* both threads: so the control thread has heard */
 };
 
 typedef struct hki_tcp_counts {
@@ -128,6 +162,13 @@ typedef struct hki_tcp_control {
     uint64_t accept_from;     /* no descriptors left: accept again from then on */
     uint32_t complaints;      /* of refused connections, logged */
     _Atomic uint64_t refused; /* both threads */
+    hki_watch watches[HKI_TCP_WATCHES];
+    _Atomic uint32_t watch_count; /* both threads, for fork */
+    bool watching_began;
+    uint64_t watch_from;
+    _Atomic bool reports; /* both threads: some rank's `lost` is HKI_REPORTED */
+    hki_loss *losses;     /* as they became known; at most one a rank */
+    uint32_t loss_count;
 } hki_tcp_control;
 
 struct hk_transport {
@@ -137,6 +178,7 @@ struct hk_transport {
     bool wide;        /* other machines may be talked to: there is a job key, or it is said not to matter */
     size_t buffer;    /* of sockets */
     double connect_timeout;
+    double heartbeat;                              /* seconds; 0: nobody watches */
     hki_interface interfaces[HKI_INTERFACES_MOST]; /* of this machine, all */
     hki_interface chosen[HKI_INTERFACES_MOST];     /* those that may be used */
     int interface_count, chosen_count;
@@ -145,11 +187,13 @@ struct hk_transport {
     hki_address published[HKI_TCP_ADDRESSES];
     uint32_t published_count;
 
-    _Atomic(hk_link *) *links; /* by rank; set by connect, read by both threads */
-    uint32_t connected;        /* links made by connect */
-    uint32_t up;               /* connections, ever */
-    int epoll, event;          /* the caller's: connections (edges), and a bell for offers */
-    _Atomic(hk_link *) offers; /* both threads */
+    _Atomic(hk_link *) *links;   /* by rank; set by connect, read by both threads */
+    _Atomic unsigned char *lost; /* by rank, both threads: HKI_ALIVE … */
+    _Atomic bool condemned;      /* both threads: some link is, which check has not seen yet */
+    uint32_t connected;          /* links made by connect */
+    uint32_t up;                 /* connections, ever */
+    int epoll, event;            /* the caller's: connections (edges), and a bell for offers */
+    _Atomic(hk_link *) offers;   /* both threads */
     hki_node lively;
     uint32_t round, seen, crowd; /* links polled since the round began, and in the last one */
     bool relieved;               /* a starved link found room, and arm has not said so */
@@ -164,6 +208,8 @@ struct hk_transport {
     hki_tcp_control control;
     hki_node registered; /* among the process's transports, for fork */
 };
+
+enum { HKI_ALIVE = 0, HKI_REPORTED = 1, HKI_KNOWN_LOST = 2 };
 
 static inline hk_link *hki_tcp_link(hk_transport *transport, uint32_t rank)
 {
@@ -239,7 +285,36 @@ void hki_attempt_event(hki_attempt *attempt);
 /* A new connection from somebody. */
 void hki_attempt_accept(hk_transport *transport, int fd, const hki_address *from);
 void hki_attempt_drop(hki_attempt *attempt);
+/* Starts to connect to one of the places where the link's rank may be. NULL, with errno. */
+hki_attempt *hki_attempt_dial(hk_link *link, const hki_address *to, uint64_t deadline);
+/* Takes the attempt out of everything and returns its connection. */
+hki_stream hki_attempt_release(hki_attempt *attempt);
+/* Gives up a link that has no connection yet; why becomes its reason. */
+void hki_dial_condemn(hk_link *link, const char *why);
 /* Looks at deadlines; returns when to look again (UINT64_MAX: never). */
 uint64_t hki_dial_times(hk_transport *transport, uint64_t now);
+
+/* ---- watch.c ---- */
+
+/* Memory, and when to begin. False: out of memory. */
+bool hki_watch_open(hk_transport *transport);
+/* Says goodbye and closes. The control thread has ended. */
+void hki_watch_close(hk_transport *transport);
+/* The control thread's: looks at deadlines and at what has been reported; returns when to look again. */
+uint64_t hki_watch_times(hk_transport *transport, uint64_t now);
+void hki_watch_event(hk_transport *transport, hki_watch *watch, uint32_t events);
+/* Decides about a client that knows the key and wants to watch this rank. */
+hki_verdict_code hki_watch_admit(hki_attempt *attempt, const hki_parties *parties);
+/* The other end's kernel has answered: its host is there. */
+void hki_watch_answered(hki_watch *watch, const hk_transport *transport);
+/* The attempt has its connection; has come to nothing. */
+void hki_watch_establish(hki_attempt *attempt);
+void hki_watch_failed(hki_attempt *attempt, bool refusal);
+/* How soon the kernel finds out that the other end's is silent. */
+void hki_watch_keep_alive(const hk_transport *transport, int fd);
+/* The caller's thread: ends links whose rank is lost, as others have told. */
+void hki_watch_judge(hk_transport *transport);
+void hki_watch_acquaint(hk_transport *transport, const hk_peer *peer, const void *address, size_t bytes);
+bool hki_watch_report(hk_transport *transport, uint32_t rank);
 
 #endif
