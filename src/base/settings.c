@@ -85,6 +85,16 @@ bool hki_parse_bytes(const char *text, uint64_t *bytes)
     return true;
 }
 
+bool hki_parse_seconds(const char *text, double *seconds)
+{
+    double number;
+    const char *rest = parse_decimal(text, &number);
+    if (rest == NULL || *rest != '\0')
+        return false;
+    *seconds = number;
+    return true;
+}
+
 static bool parse_flag(const char *text, double *number)
 {
     static const char *const words[2][4] = {{"0", "no", "off", "false"}, {"1", "yes", "on", "true"}};

@@ -50,5 +50,7 @@ const char *hki_environment(const char *name);
 void hki_settings_reset(void);
 /* "64K", "1.5M", "2G", "100" → bytes. False when malformed or above 2^62. */
 bool hki_parse_bytes(const char *text, uint64_t *bytes);
+/* "30", "0.5". False when malformed, or empty. */
+bool hki_parse_seconds(const char *text, double *seconds);
 
 #endif

@@ -345,8 +345,10 @@ static hk_status open_transports(hki_context *context)
         hk_status status = open_transport(context, *candidates);
         if (status == HK_ERR_SETTING)
             return status; /* what was asked for cannot be had: said, not ignored */
+        bool expected = status != HK_ERR_UNSUPPORTED || hki_transports_named(*candidates);
         if (status != HK_OK)
-            hki_log(HK_LOG_WARN, "transport %s is not usable: %s", (*candidates)->name, hk_last_error());
+            hki_log(expected ? HK_LOG_WARN : HK_LOG_DEBUG, "transport %s is not usable: %s", (*candidates)->name,
+                    hk_last_error());
     }
     if (context->transport_count == 0)
         return hki_error(HK_ERR_TRANSPORT, "no transport could be opened: %s", hk_last_error());

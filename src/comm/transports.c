@@ -16,10 +16,13 @@ static const hk_transport_ops *all[MOST + 1] = {&hk_transport_shm, &hk_transport
 static int count = 2;
 static const hk_transport_ops *usable[MOST + 1];
 static int used;
-static bool chosen;
+static bool chosen, named;
 static hk_status trouble; /* what was wrong with HOCKET_TRANSPORT when it was read */
 static char trouble_text[1536];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* Comes with the library, but apart from it: used when it is there, before this one. */
+static const char *const module = "verbs", *const module_before = "tcp";
 
 static const hk_transport_ops *built_in(const char *name)
 {
@@ -55,7 +58,10 @@ static hk_status allow_name(const char *name)
 static hk_status forbid(const char *name)
 {
     const hk_transport_ops *ops = built_in(name);
-    if (!ops)
+    bool ours = strcmp(name, module) == 0;
+    for (int i = 0; i < used && ours; i++)
+        ops = strcmp(usable[i]->name, name) == 0 ? usable[i] : ops;
+    if (!ops && !ours)
         return hki_error(HK_ERR_SETTING, "HOCKET_TRANSPORT forbids %s, which is not a transport of this library", name);
     int kept = 0;
     for (int i = 0; i < used; i++) {
@@ -67,13 +73,24 @@ static hk_status forbid(const char *name)
     return HK_OK;
 }
 
-/* "shm,tcp" allows those, in order of preference; "^tcp" all that are built in but that one. */
+static hk_status allow_all(void)
+{
+    for (int i = 0; i < count; i++) {
+        const hk_transport_ops *ops;
+        if (strcmp(all[i]->name, module_before) == 0 && hki_plugin_load(module, &ops) == HK_OK)
+            HK_TRY(allow(ops));
+        HK_TRY(allow(all[i]));
+    }
+    return HK_OK;
+}
+
+/* "shm,tcp" allows those, in order of preference; "^tcp" all that there are but that one. */
 static hk_status parse(const char *text)
 {
-    if (*text == '^' || *text == '\0') {
-        for (int i = 0; i < count; i++)
-            HK_TRY(allow(all[i]));
-    }
+    if (*text == '^' || *text == '\0')
+        HK_TRY(allow_all());
+    else
+        named = true;
     while (*text) {
         char name[NAME_ROOM];
         bool forbids = *text == '^';
@@ -121,6 +138,11 @@ const hk_transport_ops *const *hki_transports_usable(void)
 {
     pthread_once(&once, choose);
     return usable;
+}
+
+bool hki_transports_named(const hk_transport_ops *ops)
+{
+    return named || built_in(ops->name) != NULL;
 }
 
 hk_status hki_transports_check(void)

@@ -9,6 +9,10 @@ if(TARGET hocket_program)
   install(TARGETS hocket_program)
 endif()
 
+if(TARGET hocket_transport_verbs)
+  install(TARGETS hocket_transport_verbs LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/hocket)
+endif()
+
 install(EXPORT hocket NAMESPACE hocket:: DESTINATION ${package_dir} FILE hocket-targets.cmake)
 configure_package_config_file(src/install/hocket-config.cmake.in hocket-config.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(hocket-config-version.cmake COMPATIBILITY SameMinorVersion)

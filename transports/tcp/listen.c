@@ -37,26 +37,6 @@ static bool has_key(const hk_transport_services *services)
     return any != 0;
 }
 
-/* "30", "0.5"; the values have been checked where settings are read. */
-static double seconds(const char *text, double standard)
-{
-    double value = 0, unit = 1;
-    bool fraction = false;
-    if (*text == '\0')
-        return standard;
-    for (; *text != '\0'; text++) {
-        if (*text == '.')
-            fraction = true;
-        else if (*text < '0' || *text > '9')
-            return standard;
-        else if (fraction)
-            value += (double)(*text - '0') * (unit /= 10);
-        else
-            value = value * 10 + (double)(*text - '0');
-    }
-    return value;
-}
-
 static uint64_t mix(uint64_t hash, const char *text)
 {
     for (; *text != '\0'; text++)
@@ -92,8 +72,10 @@ static void read_settings(hk_transport *transport)
     transport->buffer = STANDARD_BUFFER;
     if (hki_parse_bytes(setting(transport, "SOCKET_BUFFER"), &bytes))
         transport->buffer = (size_t)bytes;
-    transport->connect_timeout = seconds(setting(transport, "CONNECT_TIMEOUT"), STANDARD_CONNECT_SECONDS);
-    double heartbeat = seconds(setting(transport, "HEARTBEAT"), STANDARD_HEARTBEAT_SECONDS);
+    transport->connect_timeout = STANDARD_CONNECT_SECONDS;
+    (void)hki_parse_seconds(setting(transport, "CONNECT_TIMEOUT"), &transport->connect_timeout);
+    double heartbeat = STANDARD_HEARTBEAT_SECONDS;
+    (void)hki_parse_seconds(setting(transport, "HEARTBEAT"), &heartbeat);
     bool short_one = heartbeat > 0 && heartbeat < SHORTEST_HEARTBEAT_SECONDS;
     transport->heartbeat = short_one ? SHORTEST_HEARTBEAT_SECONDS : heartbeat;
     transport->machine = this_machine();

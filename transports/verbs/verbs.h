@@ -1,0 +1,261 @@
+/*
+ * The verbs transport's own structures, and what its files offer one another. README.md has the protocol, and says
+ * which thread touches what.
+ *
+ * Two threads: the caller's (any thread of the application, one at a time) sends and receives; the control thread makes
+ * connections and hears of asynchronous events. What both touch is marked.
+ */
+#ifndef HKI_VERBS_VERBS_H
+#define HKI_VERBS_VERBS_H
+
+#include "library.h"
+
+#include "base/list.h"
+
+#include <hocket/transport.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#define HKI_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+enum {
+    HKI_VERBS_LANES = 4,      /* ports that a context uses at most */
+    HKI_VERBS_REASON = 448,   /* bytes of a text */
+    HKI_VERBS_UNIT = 64,      /* rings are handed out by units of so many bytes */
+    HKI_VERBS_HEADER = 24,    /* bytes of a frame's header in the ring */
+    HKI_VERBS_FRAMES = 256,   /* frames that a peer may have under way; a power of two */
+    HKI_VERBS_RESERVE = 32,   /* receives beyond those: for returned credit, and those not posted again yet */
+    HKI_VERBS_SENDS = 128,    /* work requests of a link that have not completed */
+    HKI_VERBS_SIGNAL = 32,    /* every so many of them is signalled */
+    HKI_VERBS_INLINE = 256,   /* bytes that are asked to fit into a work request */
+    HKI_VERBS_BULK_SENDS = 64 /* work requests of a bulk queue */
+};
+
+/* One port of one device; a context uses the first HKI_VERBS_LANES that it is told to. */
+typedef struct hki_port {
+    hk_transport *transport;
+    char device[64];
+    uint8_t number;
+    bool ethernet; /* RoCE: addressed by GID. Else InfiniBand: by LID */
+    uint16_t lid;
+    int gid_index;
+    union ibv_gid gid;
+    enum ibv_mtu mtu;
+    uint32_t rd_atomic; /* RDMA reads that a queue may have under way */
+    uint32_t longest;   /* bytes of one message */
+    double ns_per_byte;
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_comp_channel *channel;
+    _Atomic bool down;   /* both threads */
+    uint32_t event_seen; /* completion events to be acknowledged are acknowledged at once */
+} hki_port;
+
+/* How a peer's port is reached; from its published address. */
+typedef struct hki_port_address {
+    union ibv_gid gid;
+    uint16_t lid;
+    uint8_t mtu;
+    bool ethernet;
+} hki_port_address;
+
+/* What a peer says about its end of a lane's queue pairs. */
+typedef struct hki_lane_end {
+    uint32_t frames_number, frames_psn; /* queue pair for frames; only of the home lane */
+    uint32_t bulk_number, bulk_psn;
+    uint32_t rd_atomic;
+} hki_lane_end;
+
+/* What a peer says about its end of a link. */
+typedef struct hki_link_end {
+    uint64_t ring; /* address of its ring for arrivals */
+    uint32_t ring_key;
+    uint32_t ring_units;
+    hki_lane_end lane[HKI_VERBS_LANES];
+} hki_link_end;
+
+/* A link's share of one port. */
+typedef struct hki_lane {
+    hk_link *link;
+    hki_port *port;
+    struct ibv_cq *cq;   /* of all the lane's queues */
+    struct ibv_qp *bulk; /* data of large messages; fails without taking the link with it */
+    bool armed;          /* a completion will make an event */
+    uint32_t bulk_posted, bulk_done;
+    uint32_t put_arrived; /* number of the last put whose share has come over this lane */
+} hki_lane;
+
+/* A frame that has come and lies in the ring. */
+typedef struct hki_slot {
+    uint32_t unit, bytes; /* where, and how much with its header */
+} hki_slot;
+
+/* How far connecting has come. */
+enum hki_wiring {
+    HKI_WIRING_NONE,
+    HKI_WIRING_MADE,   /* queues exist */
+    HKI_WIRING_JOINED, /* and know the peer's */
+    HKI_WIRING_UP,     /* and the peer's know them */
+    HKI_WIRING_FAILED  /* see reason */
+};
+
+struct hk_link {
+    hk_transport *transport;
+    hk_peer peer;
+    hk_link_state state;
+    char reason[HKI_VERBS_REASON];
+
+    /* connecting: the control thread's, but as marked */
+    _Atomic int wiring; /* both threads; the caller's reads what follows once it says UP */
+    hki_node dialling;
+    uint64_t again, pause, deadline;
+    struct ibv_ah *handle;
+    bool wanted;          /* the caller's: this rank has tried to send or to receive */
+    hk_link *next_wanted; /* both threads: stack of links to connect */
+    uint32_t dial_number; /* of the peer's datagram queue */
+    hki_port_address address[HKI_VERBS_LANES];
+    uint32_t lane_count, home; /* lanes that both ends have; the one that carries frames */
+    _Atomic int event;         /* both threads: an enum ibv_event_type that ends the link, + 1 */
+
+    /* queues */
+    hki_lane lane[HKI_VERBS_LANES];
+    struct ibv_qp *frames;
+    uint32_t inline_bytes;
+    hki_link_end far;
+    uint32_t frames_psn, bulk_psn[HKI_VERBS_LANES]; /* own, chosen at random */
+    unsigned char *memory;                          /* ring for arrivals, then the stage for departures */
+    size_t memory_bytes;
+    struct ibv_mr *region;
+
+    /* departures */
+    uint64_t head, freed;              /* units of the peer's ring given out, and free again */
+    uint32_t frames_out, frames_freed; /* likewise frames */
+    uint32_t posted, completed, signalled;
+    bool starved; /* a send found no room */
+
+    /* arrivals */
+    hki_slot slot[HKI_VERBS_FRAMES];
+    uint32_t arrived, consumed; /* frames */
+    uint64_t tail;              /* units of the own ring that are free again */
+    uint64_t tail_told;         /* … as the peer knows */
+    uint32_t consumed_told;
+    uint32_t receives_due; /* to be posted again */
+    bool credit_due;       /* credit that found no room to be told */
+
+    /* the end */
+    int pidfd;    /* of a peer on this host, or -1 */
+    bool failing; /* reason is set; the queues are to be ended */
+    bool goodbye; /* the peer's has come */
+    bool departed;
+    bool news;  /* the link has ended, and poll has not said so */
+    bool heard; /* something came since the last check */
+    bool probing;
+    uint64_t probe_at;
+};
+
+typedef struct hki_verbs_counts {
+    uint64_t connections, work_requests, inline_sends, frames_out, frames_in, bytes_written, bytes_copied, credits,
+        probes, room_waits;
+} hki_verbs_counts;
+
+typedef struct hki_verbs_control {
+    pthread_t thread;
+    bool running;
+    int epoll, event;
+    _Atomic bool stop;
+    _Atomic(hk_link *) wanted; /* both threads */
+    hki_node dialling;
+    struct ibv_comp_channel *channel;
+    struct ibv_cq *cq;
+    struct ibv_qp *queue; /* datagrams */
+    struct ibv_mr *region;
+    unsigned char *memory; /* of datagrams: those that come, then those that go */
+    uint32_t sends;        /* slot of the next that goes */
+    uint32_t sends_out;
+    _Atomic uint64_t refused; /* both threads */
+} hki_verbs_control;
+
+struct hk_transport {
+    const hk_transport_services *services;
+    const hki_verbs_library *library;
+    pid_t pid;
+    hki_port port[HKI_VERBS_LANES];
+    uint32_t port_count;
+    uint32_t ring_units; /* of each link's ring */
+    double connect_timeout;
+    _Atomic(hk_link *) *links; /* by rank; set by connect, read by both threads */
+    int epoll, event;          /* the caller's: completion channels, peers' ends, and a bell of the control thread */
+    bool relieved;             /* a starved link found room, and arm has not said so */
+    uint32_t changed;          /* links that ended since the last check */
+    hki_verbs_counts counts;
+    hki_verbs_control control;
+};
+
+static inline hk_link *hki_verbs_link(hk_transport *transport, uint32_t rank)
+{
+    return rank < transport->services->ranks ? atomic_load_explicit(&transport->links[rank], memory_order_acquire)
+                                             : NULL;
+}
+
+/* ---- device.c ---- */
+
+/* Chooses and opens ports. HK_ERR_UNSUPPORTED: there is none. Errors are recorded. */
+hk_status hki_verbs_open_ports(hk_transport *transport);
+void hki_verbs_close_ports(hk_transport *transport);
+/* ibv_query_port as the header's inline function does it, by the loaded library. */
+int hki_verbs_query_port(const hki_verbs_library *library, struct ibv_context *context, uint8_t number,
+                         struct ibv_port_attr *attributes);
+
+/* ---- queue.c ---- */
+
+/* Makes the link's queues and memory. False, with link->reason: not possible. */
+bool hki_verbs_make(hk_link *link);
+/* Joins them with the peer's (link->far). False, with link->reason. */
+bool hki_verbs_join(hk_link *link);
+/* Ends all queues: when this returns, no hardware touches memory on the link's behalf any more. */
+void hki_verbs_drop_queues(hk_link *link);
+void hki_verbs_drop_memory(hk_link *link);
+/* How to reach a peer's port from one's own. */
+void hki_verbs_route(const hki_port *from, const hki_port_address *to, struct ibv_ah_attr *route);
+
+/* ---- frames.c ---- */
+
+hk_transport_result hki_verbs_send(hk_link *link, const hk_frame *frame, const void *payload, size_t bytes);
+hk_transport_result hki_verbs_peek(hk_link *link, hk_arrival *arrival);
+void hki_verbs_consume(hk_link *link);
+/* Takes what has completed on the link's queues. */
+void hki_verbs_progress(hk_link *link);
+/* Puts the goodbye on the link; false: no room yet. */
+bool hki_verbs_say_goodbye(hk_link *link);
+/* Asks the peer's hardware for a sign of life. */
+void hki_verbs_probe(hk_link *link);
+/* Ends the link for this reason, once. The rest happens in hki_verbs_progress. */
+void hki_verbs_fail(hk_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static inline bool hki_verbs_pending(const hk_link *link)
+{
+    return link->arrived != link->consumed || link->news;
+}
+
+/* ---- control.c, wiring.c: the control thread ---- */
+
+hk_status hki_verbs_control_open(hk_transport *transport);
+hk_status hki_verbs_control_start(hk_transport *transport);
+void hki_verbs_control_stop(hk_transport *transport);
+/* The link is needed: the control thread is told. */
+void hki_verbs_need(hk_link *link);
+/* Tells the caller's thread that a link has changed. */
+void hki_verbs_ring(hk_transport *transport);
+uint32_t hki_verbs_key(const hk_transport *transport);
+
+/* A datagram came. */
+void hki_verbs_hear(hk_transport *transport, const unsigned char *text, size_t bytes);
+/* A link is wanted. */
+void hki_verbs_dial(hk_link *link);
+/* Looks at times; returns when to look again. */
+uint64_t hki_verbs_dial_times(hk_transport *transport, uint64_t now);
+/* Sends a datagram to the link's peer; best effort. */
+void hki_verbs_say(hk_link *link, const unsigned char *text, size_t bytes);
+
+#endif
