@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/settings.h"
 #include "boot/source.h"
-#include "net/sha256.h"
+#include "net/mac.h"
 
 #include <errno.h>
 #include <math.h>
@@ -53,7 +53,7 @@ void hki_boot_derive_key(const void *secret, size_t bytes, const char *name, uin
 {
     char purpose[64] = "hocket job ";
     strncat(purpose, name, NAME_MAX_BYTES);
-    hki_hmac_sha256(secret, bytes, purpose, strlen(purpose), key);
+    hki_mac(secret, bytes, purpose, strlen(purpose), key);
 }
 
 hk_status hki_boot_random(void *bytes, size_t count)

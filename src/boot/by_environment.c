@@ -9,7 +9,7 @@
 #include "base/settings.h"
 #include "boot/source.h"
 #include "boot/spot.h"
-#include "net/sha256.h"
+#include "net/mac.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -152,13 +152,13 @@ static void end_served(void)
 /* Without a key the same key for all: the handshake then only tells Hocket from others, and jobs from one another. */
 static void identify(const hk_options *options, unsigned number, hki_store_identity *identity)
 {
-    uint8_t digest[HKI_SHA256_BYTES];
+    uint8_t digest[HKI_MAC_BYTES];
     const char *name = hki_boot_name(options);
     if (options->key)
         hki_boot_derive_key(options->key, options->key_bytes, name, identity->key);
     else
         memset(identity->key, 0, sizeof identity->key);
-    hki_hmac_sha256(name, strlen(name), &number, sizeof number, digest);
+    hki_mac(name, strlen(name), &number, sizeof number, digest);
     memcpy(&identity->id, digest, sizeof identity->id);
 }
 

@@ -13,7 +13,7 @@
 #include "boot/ranks.h"
 #include "boot/source.h"
 #include "boot/store_made.h"
-#include "net/sha256.h"
+#include "net/mac.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -342,8 +342,8 @@ static hk_status make_card(const hk_options *options, const uint8_t key[HKI_KEY_
     memset(card, 0, sizeof *card);
     if (!options->key)
         return hki_boot_random(card->secret, sizeof card->secret);
-    uint8_t mac[HKI_SHA256_BYTES];
-    hki_hmac_sha256(key, HKI_KEY_BYTES, "same key", 8, mac);
+    uint8_t mac[HKI_MAC_BYTES];
+    hki_mac(key, HKI_KEY_BYTES, "same key", 8, mac);
     memcpy(card->proof, mac, sizeof card->proof);
     return HK_OK;
 }

@@ -59,6 +59,7 @@ typedef enum outcome { FOUND, ABSENT, TURNED_DOWN } outcome;
 typedef struct search {
     const hki_dial *dial;
     const hki_store_identity *identity;
+    hki_tls_context *tls; /* NULL: off */
     uint64_t deadline;
     int refusals; /* in a row */
     unsigned rounds;
@@ -94,6 +95,10 @@ static outcome shake_hands(search *self, hki_stream *stream, const hki_address *
     hki_handshake shake;
     const hki_parties parties = {.server_id = self->identity->id};
     uint64_t deadline = limit(self, handshake_seconds);
+    if (!hki_stream_secure(stream, self->tls, false)) {
+        note(self, at, "no memory");
+        return ABSENT;
+    }
     if (!hki_handshake_client(&shake, stream, HKI_PURPOSE_STORE, &parties, self->identity->key)) {
         note(self, at, "the kernel has no random bytes");
         return ABSENT;
@@ -103,12 +108,12 @@ static outcome shake_hands(search *self, hki_stream *stream, const hki_address *
         state = hki_handshake_step(&shake);
     if (state == HKI_SHAKE_DONE)
         return FOUND;
-    bool turned_down = state == HKI_SHAKE_FAILED && proof_was_sent(&shake);
+    bool disproved = state == HKI_SHAKE_FAILED && !shake.turned_down && proof_was_sent(&shake);
     note(self, at,
          state == HKI_SHAKE_AGAIN ? "connected, but it does not answer"
-         : turned_down            ? "it hung up on this rank's proof of the job key"
+         : disproved              ? "it hung up on this rank's proof of the job key"
                                   : shake.reason);
-    return turned_down ? TURNED_DOWN : ABSENT;
+    return disproved || shake.turned_down ? TURNED_DOWN : ABSENT;
 }
 
 /* A client that dials a port of its own machine where nobody listens may be given that very port, and meet itself. */
@@ -204,7 +209,7 @@ static hk_status find_server(search *self, double timeout)
         if (one_place && self->refusals == REFUSALS_MOST)
             return hki_error(HK_ERR_REFUSED,
                              "the rank that serves the others turned this one down: %s; is the job key "
-                             "(HOCKET_KEY_FILE, options.key) the same?",
+                             "(HOCKET_KEY_FILE, options.key) the same, and HOCKET_TLS?",
                              self->tried);
         if (self->rounds == 8)
             hki_log(HK_LOG_INFO, "still looking for the rank that serves the others: %s", self->tried);
@@ -341,8 +346,9 @@ static void asked_free(hki_made_store *made)
 {
     asker *self = (asker *)made;
     if (self->owner == getpid())
-        shutdown(self->stream.fd, SHUT_RDWR); /* a child after fork may hold the descriptor as well */
-    hki_stream_close(&self->stream);
+        hki_stream_hang_up(&self->stream); /* a child after fork may hold the descriptor as well */
+    else
+        close(self->stream.fd);
     free(self);
 }
 
@@ -352,7 +358,10 @@ hk_status hki_store_dial(const hki_dial *dial, const hki_store_identity *identit
     asker *self = calloc(1, sizeof *self);
     if (!self)
         return hki_error(HK_ERR_NO_MEMORY, "no memory for a store");
-    hk_status status = find_server(&found, timeout);
+    hk_status status = hki_store_tls(identity, &found.tls);
+    if (status == HK_OK)
+        status = find_server(&found, timeout);
+    hki_tls_context_free(found.tls);
     if (status != HK_OK) {
         free(self);
         return status;

@@ -48,6 +48,7 @@ typedef struct server {
     hk_store *table;
     hki_listeners listeners; /* not owned */
     hki_store_identity identity;
+    hki_tls_context *tls; /* NULL: off */
     double linger;
     pid_t owner; /* children after fork have no thread */
     pthread_t thread;
@@ -75,8 +76,7 @@ static void watch(const server *self, client *one, bool out)
 static void drop(server *self, client *one)
 {
     epoll_ctl(self->poller, EPOLL_CTL_DEL, one->stream.fd, NULL);
-    shutdown(one->stream.fd, SHUT_RDWR);
-    hki_stream_close(&one->stream);
+    hki_stream_hang_up(&one->stream);
     hki_list_remove(&one->node);
     self->pending_count -= !one->admitted;
     hki_question_clear(&one->question);
@@ -106,16 +106,20 @@ static void greet(server *self, int fd, const hki_address *from)
 {
     client *one = calloc(1, sizeof *one);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = one};
-    if (one == NULL ||
+    if (one != NULL)
+        one->stream.fd = fd;
+    if (one == NULL || !hki_stream_secure(&one->stream, self->tls, true) ||
         !hki_handshake_server(&one->shake, &one->stream, HKI_PURPOSE_STORE, 0, self->identity.id, self->identity.key,
                               admit, self) ||
         epoll_ctl(self->poller, EPOLL_CTL_ADD, fd, &event) != 0) {
+        if (one != NULL)
+            hki_stream_close(&one->stream);
+        else
+            close(fd);
         free(one);
-        close(fd);
         return;
     }
     hki_socket_tune(fd, 0);
-    one->stream.fd = fd;
     one->from = *from;
     one->deadline = hki_now() + HANDSHAKE_SECONDS * UINT64_C(1000000000);
     hki_list_append(&self->pending, &one->node);
@@ -210,7 +214,8 @@ static void take_question(server *self, client *one)
     }
 }
 
-/* False when the client is to be dropped: it hung up, or broke the protocol. */
+/* Takes what has come; whoever stops doing so for a while calls it again before the socket is waited for, since TLS may
+ * hold more. False when the client is to be dropped: it hung up, or broke the protocol. */
 static bool hear(server *self, client *one)
 {
     while (!one->answering) {
@@ -248,7 +253,7 @@ static bool tell(server *self, client *one)
     }
     one->answering = false;
     watch(self, one, false);
-    return true;
+    return hear(self, one);
 }
 
 /* ---- the thread ---- */
@@ -265,6 +270,8 @@ static void shake_hands(server *self, client *one)
         hki_list_remove(&one->node);
         hki_list_append(&self->admitted, &one->node);
         watch(self, one, false);
+        if (!hear(self, one))
+            drop(self, one);
         break;
     default:
         refuse(self, one, one->shake.reason);
@@ -387,6 +394,7 @@ static void release(server *self)
     if (self->wake >= 0)
         close(self->wake);
     hk_store_free(self->table);
+    hki_tls_context_free(self->tls);
     explicit_bzero(&self->identity, sizeof self->identity);
     free(self);
 }
@@ -436,6 +444,8 @@ hk_status hki_store_serve(const hki_listeners *listeners, const hki_store_identi
     hki_list_init(&self->pending);
     hki_list_init(&self->admitted);
     hk_status status = hk_store_local(&self->table);
+    if (status == HK_OK)
+        status = hki_store_tls(identity, &self->tls);
     if (status == HK_OK)
         status = start(self);
     if (status != HK_OK) {

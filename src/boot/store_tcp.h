@@ -4,6 +4,7 @@
 
 #include "boot/boot.h"
 #include "net/resolve.h"
+#include "net/tls.h"
 
 enum { HKI_LISTEN_MOST = 8, HKI_DIAL_MOST = 16, HKI_PORTS_TRIED = 16 };
 
@@ -27,9 +28,12 @@ typedef struct hki_store_identity {
     uint64_t id;
 } hki_store_identity;
 
+/* What encrypts this store's connections; NULL when HOCKET_TLS is off. HK_ERR_SETTING. */
+hk_status hki_store_tls(const hki_store_identity *identity, hki_tls_context **context);
+
 /* Serves a new store from a thread of its own. The listeners stay the caller's, and must stay open until the store is
  * freed; who connects in between is served by the next. hk_store_free waits until all clients have hung up, at most
- * `linger` seconds. HK_ERR_NO_MEMORY, HK_ERR_SYSTEM. */
+ * `linger` seconds. HK_ERR_NO_MEMORY, HK_ERR_SYSTEM; HK_ERR_SETTING: HOCKET_TLS. */
 hk_status hki_store_serve(const hki_listeners *listeners, const hki_store_identity *identity, double linger,
                           hk_store **store);
 
@@ -44,7 +48,8 @@ typedef struct hki_dial {
 } hki_dial;
 
 /* Tries, with growing, jittered pauses, until the server is found or `timeout` seconds are over: HK_ERR_BOOTSTRAP,
- * which says what was tried, or HK_ERR_REFUSED when the server turned the key down. */
+ * which says what was tried; HK_ERR_REFUSED when the server turned the key down, or has another HOCKET_TLS;
+ * HK_ERR_SETTING. */
 hk_status hki_store_dial(const hki_dial *dial, const hki_store_identity *identity, double timeout, hk_store **store);
 
 #endif

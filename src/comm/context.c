@@ -26,6 +26,7 @@ typedef struct identity {
     uint32_t version; /* of the library: all ranks must run the same */
     uint32_t abi;
     uint64_t settings; /* hash of those that must agree */
+    char tls[16];      /* HOCKET_TLS: named apart, since ranks that differ in it cannot talk */
     cpu_set_t cpus;    /* where it may run */
 } identity;
 
@@ -42,7 +43,7 @@ typedef struct reach {
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static hki_node registry = {&registry, &registry};
 uint32_t hki_forks;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT, exit_once = PTHREAD_ONCE_INIT;
 
 static void in_child(void)
 {
@@ -78,6 +79,13 @@ static __attribute__((destructor)) void depart(void)
             context->ops[i]->close(context->transports[i], CLOSE_SECONDS);
         context->transport_count = 0;
     }
+}
+
+/* OpenSSL is torn down by a handler of exit, before destructors, if the program had initialised it itself: whoever may
+ * need it to say goodbye leaves before. Called once OpenSSL is loaded, so that this handler runs first. */
+static void depart_early(void)
+{
+    (void)atexit(depart);
 }
 
 /* --- services to transports ------------------------------------------------------------------------------------------
@@ -141,6 +149,9 @@ static hk_status check_identity(const identity *own, const identity *other, uint
     if (other->version != own->version || other->abi != own->abi)
         return hki_error(HK_ERR_BOOTSTRAP, "rank %u on %s runs another version of the library (%08x, here %08x)", rank,
                          other->peer.host_name, other->version, own->version);
+    if (strncmp(other->tls, own->tls, sizeof own->tls) != 0)
+        return hki_error(HK_ERR_SETTING, "HOCKET_TLS is %.16s for rank %u on %s, but %.16s for rank %d on %s",
+                         other->tls, rank, other->peer.host_name, own->tls, (int)own->peer.rank, own->peer.host_name);
     if (other->settings != own->settings)
         return hki_error(HK_ERR_SETTING,
                          "rank %u on %s has other values of settings that must agree "
@@ -187,7 +198,10 @@ static hk_status exchange_identities(hki_context *context, hki_boot *boot)
     identity own = {.version = HK_VERSION_MAJOR << 16 | HK_VERSION_MINOR << 8 | HK_VERSION_PATCH,
                     .abi = HK_TRANSPORT_ABI,
                     .settings = hki_settings_hash()};
+    const char *tls = hki_setting_text(HKI_SET_TLS);
+    snprintf(own.tls, sizeof own.tls, "%s", *tls != '\0' ? tls : "off");
     hki_place_self(&own.peer);
+    own.peer.rank = (int32_t)context->rank;
     CPU_ZERO(&own.cpus);
     sched_getaffinity(0, sizeof own.cpus, &own.cpus);
     own.peer.context = context->id;
@@ -352,6 +366,8 @@ static hk_status open_transports(hki_context *context)
     }
     if (context->transport_count == 0)
         return hki_error(HK_ERR_TRANSPORT, "no transport could be opened: %s", hk_last_error());
+    if (strcmp(hki_setting_text(HKI_SET_TLS), "required") == 0)
+        pthread_once(&exit_once, depart_early);
     return HK_OK;
 }
 

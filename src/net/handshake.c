@@ -1,9 +1,11 @@
 #include "net/handshake.h"
 
-#include "net/sha256.h"
+#include "net/address.h"
+#include "net/mac.h"
 #include "net/wire.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -26,12 +28,24 @@ static void start_text(uint8_t *text)
     memcpy(text + AT_ORDER, &order_mark, sizeof order_mark);
 }
 
+/* Between hosts libcrypto proves the key, where it can be had; within one it is not worth loading. */
+static void choose_mac(const hki_stream *stream)
+{
+    struct sockaddr_storage other = {0};
+    socklen_t length = sizeof other;
+    hki_address address;
+    if (getpeername(stream->fd, (struct sockaddr *)&other, &length) == 0 &&
+        hki_address_from_socket((struct sockaddr *)&other, &address) && !hki_address_is_loopback(&address))
+        (void)hki_mac_use_library();
+}
+
 bool hki_handshake_client(hki_handshake *shake, hki_stream *stream, hki_purpose purpose, const hki_parties *parties,
                           const uint8_t key[HKI_HANDSHAKE_KEY])
 {
     *shake = (hki_handshake){
         .stream = stream, .purpose = purpose, .parties = *parties, .writing = true, .reason = "no reason given"};
     memcpy(shake->key, key, sizeof shake->key);
+    choose_mac(stream);
     start_text(shake->hello);
     hki_wire_put32(shake->hello + AT_PURPOSE, (uint32_t)purpose);
     hki_wire_put32(shake->hello + AT_CLIENT, parties->client_rank);
@@ -53,13 +67,14 @@ bool hki_handshake_server(hki_handshake *shake, hki_stream *stream, hki_purpose 
                              .context = context,
                              .reason = "no reason given"};
     memcpy(shake->key, key, sizeof shake->key);
+    choose_mac(stream);
     start_text(shake->challenge);
     return fresh(shake->challenge + AT_CHALLENGE_NONCE);
 }
 
 /* ---- what is proved ---- */
 
-static void prove(const hki_handshake *shake, bool by_server, uint8_t mac[HKI_SHA256_BYTES])
+static void prove(const hki_handshake *shake, bool by_server, uint8_t mac[HKI_MAC_BYTES])
 {
     static const uint8_t roles[2][16] = {"hocket client", "hocket server"};
     uint8_t text[sizeof roles[0] + HKI_HELLO_BYTES + HKI_CHALLENGE_BYTES + 4];
@@ -73,17 +88,16 @@ static void prove(const hki_handshake *shake, bool by_server, uint8_t mac[HKI_SH
         memcpy(text + at, shake->verdict, 4);
         at += 4;
     }
-    hki_hmac_sha256(shake->key, sizeof shake->key, text, at, mac);
+    hki_mac(shake->key, sizeof shake->key, text, at, mac);
 }
 
-/* Takes the same time wherever the first difference lies. */
 static bool proved(const hki_handshake *shake, bool by_server, const uint8_t *mac)
 {
-    uint8_t wanted[HKI_SHA256_BYTES], difference = 0;
+    uint8_t wanted[HKI_MAC_BYTES];
     prove(shake, by_server, wanted);
-    for (size_t i = 0; i < sizeof wanted; i++)
-        difference = (uint8_t)(difference | (wanted[i] ^ mac[i]));
-    return difference == 0;
+    bool equal = hki_mac_equal(wanted, mac);
+    explicit_bzero(wanted, sizeof wanted);
+    return equal;
 }
 
 /* ---- what was heard: NULL, or what is wrong with it ---- */
@@ -104,6 +118,11 @@ static const char *check_start(const uint8_t *text)
 static const char *hear_hello(hki_handshake *shake)
 {
     const uint8_t *hello = shake->hello;
+    if (hello[0] == HKI_TLS_HANDSHAKE && shake->stream->tls == NULL) {
+        hki_tls_decline(shake->stream->fd);
+        shake->turned_down = true;
+        return "the other end uses TLS: HOCKET_TLS is off here and required there";
+    }
     const char *wrong = check_start(hello);
     if (wrong != NULL)
         return wrong;
@@ -142,6 +161,13 @@ static const char *hear_verdict(hki_handshake *shake)
     return code == HKI_ACCEPT || code == HKI_LATER ? NULL : "the other end does not expect this rank";
 }
 
+/* A server that wants TLS answers a plain client with an alert, which is shorter than a challenge. */
+static bool met_alert(const hki_handshake *shake)
+{
+    return shake->step == HKI_STEP_CHALLENGE && !shake->server && shake->stream->tls == NULL && shake->moved > 0 &&
+           shake->challenge[0] == HKI_TLS_ALERT;
+}
+
 static const char *hear(hki_handshake *shake)
 {
     switch (shake->step) {
@@ -169,6 +195,21 @@ static uint8_t *text_of(hki_handshake *shake, size_t *bytes)
     return texts[shake->step];
 }
 
+/* The connection has ended, by an error (0: the other end hung up). */
+static hki_shake lose(hki_handshake *shake, int error)
+{
+    shake->reason = error == 0 ? "the other end hung up during the handshake" : strerror(error);
+    if (met_alert(shake)) {
+        shake->turned_down = true;
+        shake->reason = "the other end wants TLS: HOCKET_TLS is off here and required there";
+    } else if (error == EPROTO && shake->stream->tls != NULL) {
+        shake->turned_down = true;
+        snprintf(shake->told, sizeof shake->told, "%s", hki_tls_reason(shake->stream->tls));
+        shake->reason = shake->told;
+    }
+    return HKI_SHAKE_FAILED;
+}
+
 /* Moves what it can of the step's bytes: DONE when all have moved. */
 static hki_shake move(hki_handshake *shake)
 {
@@ -182,13 +223,27 @@ static hki_shake move(hki_handshake *shake)
             continue;
         if (moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return HKI_SHAKE_AGAIN;
-        if (moved <= 0) {
-            shake->reason = moved == 0 ? "the other end hung up during the handshake" : strerror(errno);
-            return HKI_SHAKE_FAILED;
-        }
+        if (moved <= 0)
+            return lose(shake, moved == 0 ? 0 : errno);
         shake->moved += (size_t)moved;
+        if (met_alert(shake))
+            return lose(shake, 0);
     }
     return HKI_SHAKE_DONE;
+}
+
+/* DONE: there is no TLS, or it is ready. */
+static hki_shake secure(hki_handshake *shake)
+{
+    if (shake->stream->tls == NULL)
+        return HKI_SHAKE_DONE;
+    hki_tls_state state = hki_tls_step(shake->stream->tls, &shake->writing);
+    if (state == HKI_TLS_AGAIN || state == HKI_TLS_READY)
+        return state == HKI_TLS_READY ? HKI_SHAKE_DONE : HKI_SHAKE_AGAIN;
+    shake->turned_down = state != HKI_TLS_HUNG_UP;
+    snprintf(shake->told, sizeof shake->told, "%s", hki_tls_reason(shake->stream->tls));
+    shake->reason = shake->told;
+    return HKI_SHAKE_FAILED;
 }
 
 static hki_shake end(hki_handshake *shake, hki_shake how)
@@ -206,6 +261,9 @@ static bool writes(const hki_handshake *shake)
 
 hki_shake hki_handshake_step(hki_handshake *shake)
 {
+    hki_shake secured = shake->step == HKI_STEP_OVER ? HKI_SHAKE_FAILED : secure(shake);
+    if (secured != HKI_SHAKE_DONE)
+        return secured == HKI_SHAKE_AGAIN ? secured : end(shake, secured);
     while (shake->step != HKI_STEP_OVER) {
         shake->writing = writes(shake);
         hki_shake moved = move(shake);

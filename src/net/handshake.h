@@ -10,6 +10,9 @@
  *                                                  ←   VERDICT    code, MAC("server", HELLO, CHALLENGE, code)
  *   CONFIRM  (accepted only)                       →
  *
+ * Where the connection has TLS (net/tls.h), that comes first, and all this is said inside it. An end that meets one of
+ * the other kind says so to it, and names the setting.
+ *
  * Both nonces are fresh, so nothing can be replayed; the role is part of what is authenticated, so nothing can be
  * reflected. The server counts on a connection only once it is confirmed, so that a client that has turned to another
  * one meanwhile loses nothing. Exactly the bytes of the handshake are read; those that follow are the connection's.
@@ -80,6 +83,7 @@ typedef struct hki_handshake {
     bool proved;  /* server: the client knows the key */
     bool writing; /* waits until the socket is writable, else readable */
     bool later;
+    bool turned_down;    /* failed for good: the other end refuses this one, or is of another kind */
     hki_shake_step step; /* being sent or awaited */
     size_t moved;        /* bytes of it so far */
     hki_purpose purpose; /* server: as the client says, once the hello has been heard */
@@ -87,6 +91,7 @@ typedef struct hki_handshake {
     hki_admit *admit;
     void *context;
     const char *reason;
+    char told[HKI_TLS_REASON]; /* what TLS says; it is gone with the connection */
     uint8_t key[HKI_HANDSHAKE_KEY];
     uint8_t hello[HKI_HELLO_BYTES], challenge[HKI_CHALLENGE_BYTES];
     uint8_t proof[HKI_PROOF_BYTES], verdict[HKI_VERDICT_BYTES], confirm[HKI_CONFIRM_BYTES];

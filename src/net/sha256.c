@@ -110,4 +110,7 @@ void hki_hmac_sha256(const void *key, size_t key_bytes, const void *message, siz
     hki_sha256_add(&hash, pad, sizeof pad);
     hki_sha256_add(&hash, mac, HKI_SHA256_BYTES);
     hki_sha256_end(&hash, mac);
+    explicit_bzero(block, sizeof block);
+    explicit_bzero(pad, sizeof pad);
+    explicit_bzero(&hash, sizeof hash);
 }

@@ -24,7 +24,7 @@ enum {
     CONNECT_MS = 500,          /* to wait for an address in the first pass; doubles with each */
     LONGEST_CONNECT_MS = 8000, /* TCP tries a SYN again after 1 and 3 s */
     HANDSHAKE_MS = 10000,      /* a machine with far more ranks than cores is slow */
-    REFUSED_PASSES = 3,        /* nobody listens there any more: the peer published its addresses while it did */
+    REFUSED_PASSES = 3,        /* nobody listens there any more, or somebody who is of another kind (TLS) */
     COMPLAINTS = 16,           /* lines in the log about strangers */
     STRANGERS = 64             /* connections unproved at a time, or two a rank if that is more */
 };
@@ -232,6 +232,10 @@ static bool connected(hki_attempt *attempt)
     }
     attempt->connecting = false;
     attempt->deadline = hki_now() + HANDSHAKE_MS * MS;
+    if (!hki_stream_secure(&attempt->stream, transport->tls, false)) {
+        dial_failed(attempt, "no memory for TLS", false);
+        return false;
+    }
     if (attempt->watch != NULL)
         hki_watch_answered(attempt->watch, transport);
     hki_purpose purpose = attempt->watch != NULL ? HKI_PURPOSE_WATCH : HKI_PURPOSE_LINK;
@@ -315,7 +319,8 @@ void hki_attempt_accept(hk_transport *transport, int fd, const hki_address *from
         return;
     transport->control.strangers++;
     attempt->deadline = hki_now() + HANDSHAKE_MS * MS;
-    if (!hki_handshake_server(&attempt->shake, &attempt->stream, HKI_PURPOSE_LINK, (uint32_t)self->rank, self->context,
+    if (!hki_stream_secure(&attempt->stream, transport->tls, true) ||
+        !hki_handshake_server(&attempt->shake, &attempt->stream, HKI_PURPOSE_LINK, (uint32_t)self->rank, self->context,
                               transport->services->token, admit, attempt))
         hki_attempt_drop(attempt);
 }
@@ -344,7 +349,7 @@ void hki_attempt_event(hki_attempt *attempt)
         break;
     case HKI_SHAKE_FAILED:
         if (attempt->dialled)
-            dial_failed(attempt, attempt->shake.reason, false);
+            dial_failed(attempt, attempt->shake.reason, attempt->shake.turned_down);
         else
             answer_failed(attempt, attempt->shake.reason);
         break;
@@ -373,7 +378,7 @@ uint64_t hki_dial_times(hk_transport *transport, uint64_t now)
         if (now >= dial->deadline)
             give_up(link, "in the time that HOCKET_CONNECT_TIMEOUT allows");
         else if (dial->refused >= REFUSED_PASSES && dial->half == NULL)
-            give_up(link, "and nobody listens there any more");
+            give_up(link, "and all that was tried refuses");
         else if (dial->attempt == NULL && dial->half == NULL && now >= dial->again)
             try_next(link, now);
         if (dial->established)

@@ -81,6 +81,21 @@ static void read_settings(hk_transport *transport)
     transport->machine = this_machine();
 }
 
+static hk_status read_tls(hk_transport *transport)
+{
+    const hk_transport_services *services = transport->services;
+    const hki_tls_settings settings = {.mode = setting(transport, "TLS"),
+                                       .certificate = setting(transport, "TLS_CERTIFICATE"),
+                                       .key = setting(transport, "TLS_KEY"),
+                                       .authority = setting(transport, "TLS_CA")};
+    char reason[HKI_TLS_REASON];
+    hki_tls_made made = hki_tls_context_make(&settings, services->token, &transport->tls, reason);
+    if (made == HKI_TLS_MADE || made == HKI_TLS_OFF)
+        return HK_OK;
+    services->error(services->core, HK_ERR_SETTING, "%s", reason);
+    return HK_ERR_SETTING;
+}
+
 /* ---- listening ---- */
 
 static hk_status choose(hk_transport *transport, char reason[HKI_INTERFACES_REASON])
@@ -190,7 +205,9 @@ hk_status hki_tcp_listen(hk_transport *transport)
     const hk_transport_services *services = transport->services;
     char reason[HKI_INTERFACES_REASON];
     read_settings(transport);
-    hk_status status = choose(transport, reason);
+    hk_status status = read_tls(transport);
+    if (status == HK_OK)
+        status = choose(transport, reason);
     if (status != HK_OK)
         return status;
     errno = 0;

@@ -181,9 +181,11 @@ static hk_transport_result judge(hk_link *link, const struct iovec *pieces, int 
     hki_tcp_counts *counts = &link->transport->counts;
     counts->sends++;
     if (HKI_UNLIKELY(sent < 0)) {
-        if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS)
+        if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR && errno != ENOBUFS)
+            return broken(link, errno);
+        if (!hki_stream_committed(&link->stream))
             return starve(link);
-        return broken(link, errno);
+        sent = 0; /* the frame has begun, for what the stream knows: the rest is owed */
     }
     if (HKI_UNLIKELY((size_t)sent < total) && !owe(link, pieces, count, (size_t)sent))
         return broken(link, ENOMEM); /* half a frame is out, and the rest cannot be kept */

@@ -345,6 +345,7 @@ static void release(hk_transport *transport)
         close(transport->epoll);
     if (transport->event >= 0)
         close(transport->event);
+    hki_tls_context_free(transport->tls);
     pthread_mutex_destroy(&transport->owing_lock);
     free(transport->control.losses);
     free(transport->lost);

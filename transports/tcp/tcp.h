@@ -174,9 +174,10 @@ typedef struct hki_tcp_control {
 struct hk_transport {
     const hk_transport_services *services;
     pid_t pid;
-    uint64_t machine; /* tells whether a peer's loopback is ours */
-    bool wide;        /* other machines may be talked to: there is a job key, or it is said not to matter */
-    size_t buffer;    /* of sockets */
+    uint64_t machine;     /* tells whether a peer's loopback is ours */
+    bool wide;            /* other machines may be talked to: there is a job key, or it is said not to matter */
+    hki_tls_context *tls; /* NULL: off */
+    size_t buffer;        /* of sockets */
     double connect_timeout;
     double heartbeat;                              /* seconds; 0: nobody watches */
     hki_interface interfaces[HKI_INTERFACES_MOST]; /* of this machine, all */
