@@ -6,6 +6,7 @@
 #define HKI_ALGO_ALGO_H
 
 #include "sched/builder.h"
+#include "topo/levels.h"
 
 /* What an algorithm is asked for: only what is equal on all ranks, but for `rank` and the in-place form. */
 typedef struct hki_call {
@@ -17,8 +18,8 @@ typedef struct hki_call {
         HKI_ALIGNED,        /* same bytes where blocks coincide: equal pointers, the aligned slice */
         HKI_PACKED_AT_START /* reduce-scatter with HK_IN_PLACE: result at the start of the input */
     } in_place;
-    bool commutative;      /* of the operator; true where there is none */
-    const uint32_t *nodes; /* topology view: node of each rank, ascending from 0; NULL = all on one */
+    bool commutative;         /* of the operator; true where there is none */
+    const hki_levels *levels; /* topology view: a hki_cluster's; NULL = all ranks alike */
 } hki_call;
 
 typedef struct hki_algorithm {
@@ -29,6 +30,7 @@ typedef struct hki_algorithm {
     const char *constraint; /* in words; "" when any P */
     bool keeps_order;       /* serves non-commutative operators: reduces in rank order */
     bool segmented;         /* uses call.segments */
+    bool hierarchical;      /* made for call.levels: without them it is some flat algorithm over again */
     /* NULL when the algorithm can serve the call, else why not (a static text). May itself be NULL: serves any. */
     const char *(*refuses)(const hki_call *call);
     /* Sets shape->grid and shape->segments for the call. Edges of CUT_FRACTION are malloc'ed and become the caller's;

@@ -12,25 +12,21 @@
 
 static void cut(const hki_call *call, hki_shape *shape)
 {
-    hki_nodes nodes;
-    uint32_t parts = 1;
-    hki_fraction *edges = NULL;
-    if (hki_nodes_find(call, &nodes)) {
-        edges = hki_nodes_refine(&nodes, &parts);
-        hki_nodes_free(&nodes);
-    }
-    hki_grid grid = {.cut = HKI_CUT_FRACTION, .parts = parts, .segments = 1, .edges = edges};
-    shape->segments = 1;
+    hki_nodes nodes = hki_nodes_of(call);
+    uint32_t parts;
+    hki_fraction *edges = hki_nodes_refine(&nodes, 1, &parts);
+    hki_grid grid = {.cut = HKI_CUT_FRACTION, .parts = parts, .segments = call->segments, .edges = edges};
+    shape->segments = call->segments;
     shape->grid[HKI_INPUT] = shape->grid[HKI_OUTPUT] = grid; /* without edges: out of memory, as the caller sees */
 }
 
 /* Every block of this rank's share is reduced among its owners in all nodes. */
 static void reduce_across(hki_builder *builder, const hki_nodes *nodes, const hki_region *own, uint32_t *map)
 {
-    const hki_fraction *edges = hki_builder_shape(builder)->grid[HKI_OUTPUT].edges;
+    const hki_grid *grid = &hki_builder_shape(builder)->grid[HKI_OUTPUT];
     for (uint32_t i = 0; i < own->shares; i++) {
         for (uint32_t node = 0; node < nodes->count; node++)
-            map[node] = hki_nodes_owner(nodes, node, edges[own->first + i]);
+            map[node] = hki_nodes_owner(nodes, node, grid->edges[(own->first + i) / grid->segments]);
         hki_group owners = {.size = nodes->count, .rank = nodes->own, .map = map};
         hki_span block = hki_share(own, i);
         hki_multiplying_allreduce(builder, &owners, 2, block, block, true);
@@ -40,29 +36,25 @@ static void reduce_across(hki_builder *builder, const hki_nodes *nodes, const hk
 static void generate_levels(hki_builder *builder, const hki_nodes *nodes, uint32_t *shares, uint32_t *map)
 {
     const hki_grid *grid = &hki_builder_shape(builder)->grid[HKI_OUTPUT];
-    uint32_t size = hki_node_size(nodes, nodes->own);
-    for (uint32_t i = 0; i <= size; i++)
-        shares[i] = hki_nodes_block(grid->edges, grid->parts, i, size);
-    hki_group node = {.size = size, .rank = nodes->member, .map = nodes->ranks + nodes->start[nodes->own]};
+    hki_group node = hki_nodes_own(nodes);
+    for (uint32_t i = 0; i <= node.size; i++)
+        shares[i] = hki_nodes_block(grid->edges, grid->parts, i, node.size) * grid->segments;
     hki_region input = hki_whole(builder, HKI_INPUT, 1), output = hki_whole(builder, HKI_OUTPUT, 1);
-    input.shares = output.shares = size;
+    input.shares = output.shares = node.size;
     input.edges = output.edges = shares;
     hki_region own = hki_subregion(&output, node.rank, 1);
-    hki_ring_reduce_scatter(builder, &node, (hki_ring){.segments = 1}, &input, &output, &own, nodes->count == 1);
+    hki_ring ring = {.segments = grid->segments};
+    hki_ring_reduce_scatter(builder, &node, ring, &input, &output, &own, nodes->count == 1);
     if (nodes->count > 1) {
         hki_region blocks = hki_recut(&own, shares[node.rank + 1] - shares[node.rank]);
         reduce_across(builder, nodes, &blocks, map);
     }
-    hki_ring_allgather(builder, &node, (hki_ring){.segments = 1}, &own, &output);
+    hki_ring_allgather(builder, &node, ring, &own, &output);
 }
 
 static void generate(hki_builder *builder, const hki_call *call)
 {
-    hki_nodes nodes;
-    if (!hki_nodes_find(call, &nodes)) {
-        hki_builder_no_memory(builder);
-        return;
-    }
+    hki_nodes nodes = hki_nodes_of(call);
     uint32_t size = hki_node_size(&nodes, nodes.own);
     uint32_t *shares = malloc(((size_t)size + 1) * sizeof *shares), *map = malloc(nodes.count * sizeof *map);
     if (shares && map)
@@ -71,46 +63,33 @@ static void generate(hki_builder *builder, const hki_call *call)
         hki_builder_no_memory(builder);
     free(shares);
     free(map);
-    hki_nodes_free(&nodes);
 }
 
 /* The forms hold for nodes of equal size; others have none (not a number). */
-static bool even_nodes(const hki_call *call, uint32_t *count, uint32_t *size)
-{
-    hki_nodes nodes;
-    if (!hki_nodes_find(call, &nodes))
-        return false;
-    bool even = true;
-    *count = nodes.count;
-    *size = hki_node_size(&nodes, 0);
-    for (uint32_t node = 1; node < nodes.count; node++)
-        even = even && hki_node_size(&nodes, node) == *size;
-    hki_nodes_free(&nodes);
-    return even;
-}
-
 static double rounds(const hki_call *call)
 {
-    uint32_t nodes, size;
-    if (!even_nodes(call, &nodes, &size))
+    hki_nodes nodes = hki_nodes_of(call);
+    uint32_t size = hki_node_size(&nodes, 0), log = hki_log2_floor(nodes.count);
+    if (!hki_nodes_even(&nodes))
         return __builtin_nan("");
-    uint32_t log = hki_log2_floor(nodes);
-    return 2.0 * (size - 1) + log + (nodes == 1u << log ? 0 : 2);
+    return 2.0 * (size - 1) + log + (nodes.count == 1u << log ? 0 : 2);
 }
 
 static double sent(const hki_call *call)
 {
-    uint32_t nodes, size;
-    if (!even_nodes(call, &nodes, &size))
+    hki_nodes nodes = hki_nodes_of(call);
+    uint32_t size = hki_node_size(&nodes, 0), log = hki_log2_floor(nodes.count);
+    if (!hki_nodes_even(&nodes))
         return __builtin_nan("");
-    uint32_t log = hki_log2_floor(nodes);
-    return (2.0 * (size - 1) + log + (nodes == 1u << log ? 0 : 1)) / size;
+    return (2.0 * (size - 1) + log + (nodes.count == 1u << log ? 0 : 1)) / size;
 }
 
 const hki_algorithm hki_algorithm_allreduce_hierarchical = {
     .name = "hierarchical",
     .summary = "within nodes, across them, within them again",
     .source = "Bayatpour et al. 2017 (DPML)",
+    .segmented = true,
+    .hierarchical = true,
     .cut = cut,
     .generate = generate,
     .rounds = rounds,

@@ -1,7 +1,7 @@
 /*
- * Ranks by node, and one vector cut for nodes of different sizes at once: the common refinement of all nodes' cuts into
- * equal shares. Nodes of 3 and 2 ranks give the edges 0, 1/3, 1/2, 2/3, 1, so that every block belongs to one rank of
- * every node.
+ * Ranks by node, for algorithms of two levels: the groups of levels->split. And one vector cut for nodes of different
+ * sizes at once: the common refinement of all nodes' cuts into equal shares. Nodes of 3 and 2 ranks give the edges 0,
+ * 1/3, 1/2, 2/3, 1, so that every block belongs to one rank of every node.
  */
 #ifndef HKI_ALGO_NODES_H
 #define HKI_ALGO_NODES_H
@@ -9,18 +9,25 @@
 #include "algo/algo.h"
 
 typedef struct hki_nodes {
-    uint32_t count;
-    uint32_t *start;      /* count + 1: where each node's ranks begin in `ranks` */
-    uint32_t *ranks;      /* all ranks, by node and then by rank */
+    const hki_levels *levels; /* NULL: all ranks on one node */
+    uint32_t ranks, count;
     uint32_t own, member; /* this rank's node, and its place there */
 } hki_nodes;
 
-/* Sorts the call's ranks by node (all on one when it has no topology view). False: out of memory. */
-bool hki_nodes_find(const hki_call *call, hki_nodes *nodes);
-void hki_nodes_free(hki_nodes *nodes);
+hki_nodes hki_nodes_of(const hki_call *call);
 uint32_t hki_node_size(const hki_nodes *nodes, uint32_t node);
-/* The common refinement: *parts + 1 edges, to be freed by the caller. NULL: out of memory. */
-hki_fraction *hki_nodes_refine(const hki_nodes *nodes, uint32_t *parts);
+/* The rank that is member `member` of a node. */
+uint32_t hki_node_rank(const hki_nodes *nodes, uint32_t node, uint32_t member);
+/* True if all nodes have as many ranks. */
+bool hki_nodes_even(const hki_nodes *nodes);
+/* This rank's node as a group. */
+hki_group hki_nodes_own(const hki_nodes *nodes);
+
+/* The common refinement, every part of it cut again in `cuts`: *parts + 1 edges, to be freed by the caller. NULL: out
+ * of memory, or edges that are no fractions of 32 bits (see hki_nodes_refinable). */
+hki_fraction *hki_nodes_refine(const hki_nodes *nodes, uint32_t cuts, uint32_t *parts);
+/* Whether the edges' denominators stay below 2^32: always for even nodes of any size that matters. */
+bool hki_nodes_refinable(const hki_nodes *nodes, uint32_t cuts);
 /* The member of `node` whose share holds the block that begins at `edge`. */
 uint32_t hki_nodes_owner(const hki_nodes *nodes, uint32_t node, hki_fraction edge);
 /* The block at which share `share` of `shares` begins (`parts` for share = shares). */

@@ -413,7 +413,7 @@ hk_status hki_arguments_check(const hk_comm *comm, const hki_arguments *given, h
                                 .segments = 1,
                                 .in_place = in_place,
                                 .commutative = !hki_collective_reduces(arguments.is.collective) || reducer->commutative,
-                                .nodes = comm->nodes};
+                                .levels = comm->cluster->levels};
     return HK_OK;
 }
 

@@ -45,28 +45,39 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ hash >> 32;
 }
 
-/* Numbers the hosts of the members in order of appearance; NULL when there is one only. */
-static hk_status view_nodes(hk_comm *comm)
+/* Where the members are. Communicators of members at equal places have one cluster, so that they share plans. */
+static hk_status view_cluster(hk_comm *comm)
 {
-    const hk_peer *peers = comm->context->peers;
-    uint32_t hosts = 0, *nodes = calloc(comm->size, sizeof *nodes);
-    if (!nodes)
-        return hki_error(HK_ERR_NO_MEMORY, "no memory for a communicator of %u ranks", comm->size);
-    for (uint32_t rank = 0; rank < comm->size; rank++) {
-        nodes[rank] = hosts;
-        for (uint32_t other = 0; other < rank; other++) {
-            if (peers[hki_comm_world(comm, other)].host == peers[hki_comm_world(comm, rank)].host) {
-                nodes[rank] = nodes[other];
-                break;
-            }
-        }
-        hosts += nodes[rank] == hosts;
+    hki_context *context = comm->context;
+    if (!comm->world) {
+        comm->cluster = context->cluster;
+        return HK_OK;
     }
-    if (hosts > 1)
-        comm->nodes = nodes;
-    else
-        free(nodes);
+    HK_TRY(hki_cluster_members(context->cluster, comm->world, comm->size, &comm->cluster));
+    hki_list_each (node, &context->comms) {
+        hki_cluster *known = hki_list_entry(node, hk_comm, node)->cluster;
+        if (!hki_cluster_equal(known, comm->cluster))
+            continue;
+        hki_cluster_free(comm->cluster);
+        comm->cluster = known;
+        break;
+    }
     return HK_OK;
+}
+
+/* Frees the cluster of a communicator that is no more in the list, with the plans made for it, unless another has it.
+ */
+static void drop_cluster(hk_comm *comm)
+{
+    hki_context *context = comm->context;
+    if (comm->cluster == context->cluster)
+        return;
+    hki_list_each (node, &context->comms)
+        if (hki_list_entry(node, hk_comm, node)->cluster == comm->cluster)
+            return;
+    if (comm->cluster->levels)
+        hki_plan_cache_forget(&context->plans, comm->cluster->levels);
+    hki_cluster_free(comm->cluster);
 }
 
 hk_status hki_comm_new(hki_context *context, uint64_t id, uint32_t rank, uint32_t size, uint32_t *world,
@@ -92,7 +103,7 @@ hk_status hki_comm_new(hki_context *context, uint64_t id, uint32_t rank, uint32_
     comm->size = size;
     comm->world = world;
     comm->timeout = context->timeout;
-    hk_status status = view_nodes(comm);
+    hk_status status = view_cluster(comm);
     if (status != HK_OK) {
         free(world);
         free(comm);
@@ -361,11 +372,9 @@ static void destroy(hk_comm *comm)
     hki_matcher_close(&comm->matcher);
     hki_msg_forget(&context->endpoint, comm->wire);
     hki_memo_clear(&comm->memo);
-    if (comm->nodes)
-        hki_plan_cache_forget(&context->plans, comm->nodes);
+    drop_cluster(comm);
     comm->magic = 0;
     free(comm->world);
-    free(comm->nodes);
     free(comm->groups);
     free(comm);
 }

@@ -61,8 +61,8 @@ struct hk_comm {
     uint64_t id;
     uint32_t wire; /* low half of id */
     uint32_t rank, size;
-    uint32_t *world; /* rank here → rank in the context's world; NULL = identity */
-    uint32_t *nodes; /* node of each rank, from 0 in order of appearance; NULL = all on one host */
+    uint32_t *world;      /* rank here → rank in the context's world; NULL = identity */
+    hki_cluster *cluster; /* where the members are: the context's, or one that communicators share (see comm.c) */
     uint64_t operations;
     double timeout;
     hk_status poisoned;

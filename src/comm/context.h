@@ -9,7 +9,7 @@
 #include "comm/plan.h"
 #include "comm/scratch.h"
 #include "exec/exec.h"
-#include "topo/topology.h"
+#include "topo/cluster.h"
 
 #include <hocket/transport.h>
 
@@ -22,7 +22,9 @@ typedef struct hki_context {
     uint64_t id;
     uint32_t forks; /* the process's fork count when it was made: another value means that this is a child */
     uint32_t rank, ranks;
-    uint32_t local_cpus;   /* that the ranks of this host may use between them */
+    uint32_t local_cpus;   /* that the ranks of this host may use between them: how many, as the quota allows, and */
+    hki_cpus local_set;    /* which */
+    hki_cluster *cluster;  /* where the ranks of the world are, equal on all */
     void *packed_topology; /* of this host, as it was handed on; NULL: it was not */
     size_t packed_bytes;
     hki_topology *topology; /* NULL until somebody asks */

@@ -64,11 +64,11 @@ void hki_plan_cache_close(hki_plan_cache *cache)
         drop_plan(cache, hki_list_entry(cache->recent.next, hki_plan, recent));
 }
 
-void hki_plan_cache_forget(hki_plan_cache *cache, const uint32_t *nodes)
+void hki_plan_cache_forget(hki_plan_cache *cache, const hki_levels *levels)
 {
     hki_list_each_safe (node, following, &cache->recent) {
         hki_plan *plan = hki_list_entry(node, hki_plan, recent);
-        if (plan->call.nodes == nodes)
+        if (plan->call.levels == levels)
             drop_plan(cache, plan);
     }
 }
@@ -83,7 +83,7 @@ static void make_room(hki_plan_cache *cache)
 static bool same_call(const hki_call *a, const hki_call *b)
 {
     return a->collective == b->collective && a->ranks == b->ranks && a->rank == b->rank && a->root == b->root &&
-           a->segments == b->segments && a->in_place == b->in_place && a->nodes == b->nodes;
+           a->segments == b->segments && a->in_place == b->in_place && a->levels == b->levels;
 }
 
 /* The schedules of all ranks, as the verifier wants them; this rank's own last. */

@@ -24,7 +24,7 @@ typedef struct hki_plan {
     hki_node recent; /* in hki_plan_cache.recent, most recent last */
     struct hki_plan *next;
     const hki_algorithm *algorithm;
-    hki_call call; /* the key, with algorithm; nodes compared by address (owned by the communicator) */
+    hki_call call; /* the key, with algorithm; levels compared by address (they live while any communicator has them) */
     hki_schedule *schedule;
     hki_binding *bindings[HKI_PLAN_BINDINGS];
     uint32_t turn;
@@ -40,8 +40,8 @@ typedef struct hki_plan_cache {
 
 void hki_plan_cache_open(hki_plan_cache *cache, size_t cap);
 void hki_plan_cache_close(hki_plan_cache *cache);
-/* Forgets the plans of a topology view (a communicator's) that is going away. */
-void hki_plan_cache_forget(hki_plan_cache *cache, const uint32_t *nodes);
+/* Forgets the plans of a topology view that is going away. */
+void hki_plan_cache_forget(hki_plan_cache *cache, const hki_levels *levels);
 
 /* The plan of an algorithm for a call, from the cache or new. With HOCKET_VERIFY a new one is verified over all ranks.
  */

@@ -124,7 +124,7 @@ typedef struct case_proof {
     const hki_algorithm *algorithm;
     const verify_options *options;
     uint32_t root;
-    const uint32_t *nodes;
+    const hki_levels *levels;
     hki_schedule **schedules;
 } case_proof;
 
@@ -140,7 +140,7 @@ static hki_call call_of(const case_proof *proof, uint32_t rank)
                                   : options->in_place ? HKI_ALIGNED
                                                       : HKI_SEPARATE,
                       .commutative = !proof->algorithm->keeps_order,
-                      .nodes = proof->nodes};
+                      .levels = proof->levels};
 }
 
 static void print_report(const case_proof *proof, const hki_verify_report *report)
@@ -202,7 +202,7 @@ static void print_heading(void)
            "by book", "sent/n", "by book", "messages");
 }
 
-static int prove_all(const verify_options *options, const uint32_t *nodes, hki_schedule **schedules)
+static int prove_all(const verify_options *options, const hki_levels *levels, hki_schedule **schedules)
 {
     size_t count, found = 0;
     const hki_algorithm *all = hki_algorithms(&count);
@@ -217,13 +217,24 @@ static int prove_all(const verify_options *options, const uint32_t *nodes, hki_s
         bool every = options->root == ALL_ROOTS && has_root(all[i].collective);
         uint32_t first = options->root == ALL_ROOTS ? 0 : (uint32_t)options->root;
         for (uint32_t root = first; root <= (every ? options->ranks - 1 : first); root++)
-            result |= prove(&(case_proof){&all[i], options, root, nodes, schedules});
+            result |= prove(&(case_proof){&all[i], options, root, levels, schedules});
     }
     if (found)
         return result;
     fprintf(stderr, "hocket verify: there is no algorithm \"%s\"%s%s; see hocket info --algorithms\n",
             options->algorithm, options->collective ? " of " : "", options->collective ? options->collective : "");
     return 2;
+}
+
+/* Nodes of --per-node ranks each. False: no memory. */
+static bool find_levels(const verify_options *options, hki_levels **levels)
+{
+    uint32_t *nodes = malloc(options->ranks * sizeof *nodes);
+    for (uint32_t rank = 0; nodes && rank < options->ranks; rank++)
+        nodes[rank] = options->per_node ? rank / options->per_node : 0;
+    bool complete = nodes && hki_levels_new(options->ranks, (const uint32_t *const[]){nodes}, 1, 0, levels);
+    free(nodes);
+    return complete;
 }
 
 int hki_tool_verify(int argc, char **argv)
@@ -245,16 +256,15 @@ int hki_tool_verify(int argc, char **argv)
     options.collective = optind < argc ? argv[optind] : NULL;
     if (!check_options(&options))
         return 2;
-    uint32_t *nodes = malloc(options.ranks * sizeof *nodes);
+    hki_levels *levels = NULL;
+    bool complete = find_levels(&options, &levels);
     hki_schedule **schedules = malloc(options.ranks * sizeof *schedules);
-    for (uint32_t rank = 0; nodes && rank < options.ranks; rank++)
-        nodes[rank] = options.per_node ? rank / options.per_node : 0;
     int result = 1;
-    if (nodes && schedules)
-        result = prove_all(&options, nodes, schedules);
+    if (complete && schedules)
+        result = prove_all(&options, levels, schedules);
     else
         fprintf(stderr, "hocket verify: no memory for %u ranks\n", options.ranks);
-    free(nodes);
+    hki_levels_free(levels);
     free(schedules);
     return result;
 }

@@ -43,6 +43,37 @@ int hki_link_class_find(const char *name)
 }
 
 /* ---------------------------------------------------------------------------------------------------------------
+ * Seats
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static void narrow(uint16_t *seat, uint16_t pu, bool first)
+{
+    *seat = first || *seat == pu ? pu : HKI_TOPOLOGY_NO_CACHE;
+}
+
+hki_seat hki_seat_of(const hki_topology *topology, const hki_cpus *cpus)
+{
+    const uint16_t none = HKI_TOPOLOGY_NO_CACHE;
+    const hki_seat nowhere = {.package = none, .numa = none, .l3 = none, .l2 = none, .core = none};
+    hki_seat seat = nowhere;
+    bool first = true;
+    if (!topology || !hki_topology_holds(topology, cpus))
+        return nowhere;
+    for (uint32_t i = 0; i < topology->pu_count; i++) {
+        const hki_pu *pu = &topology->pus[i];
+        if (!hki_cpus_has(cpus, pu->os))
+            continue;
+        narrow(&seat.package, pu->package, first);
+        narrow(&seat.numa, pu->numa, first);
+        narrow(&seat.l3, pu->l3, first);
+        narrow(&seat.l2, pu->l2, first);
+        narrow(&seat.core, pu->core, first);
+        first = false;
+    }
+    return seat;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
  * Making
  * ------------------------------------------------------------------------------------------------------------- */
 
@@ -70,6 +101,7 @@ void hki_cluster_free(hki_cluster *cluster)
     free(cluster->hosts);
     free(cluster->switches);
     free(cluster->source);
+    hki_levels_free(cluster->levels);
     free(cluster);
 }
 
@@ -136,13 +168,91 @@ static hk_status settle_seats(hki_cluster *cluster)
     return HK_OK;
 }
 
+enum { L3, NUMA, PACKAGE, HOST, SWITCH, LABELS = SWITCH + HKI_SWITCH_LEVELS };
+_Static_assert((int)LABELS <= (int)HKI_LEVELS_MOST, "a level for each");
+
+static void label_rank(const hki_cluster *cluster, uint32_t rank, uint32_t *const labels[LABELS])
+{
+    const hki_seat *seat = &cluster->seats[rank];
+    uint32_t above = cluster->hosts[seat->host].above;
+    labels[L3][rank] = seat->l3;
+    labels[NUMA][rank] = seat->numa;
+    labels[PACKAGE][rank] = seat->package;
+    labels[HOST][rank] = seat->host;
+    for (uint32_t level = 0; level < HKI_SWITCH_LEVELS; level++) {
+        labels[SWITCH + level][rank] = above;
+        above = above == UINT32_MAX ? above : cluster->switches[above].above;
+    }
+}
+
+static hk_status find_levels(hki_cluster *cluster)
+{
+    uint32_t *labels[LABELS], ranks = cluster->rank_count, *all = malloc((size_t)LABELS * ranks * sizeof *all);
+    bool complete = all != NULL;
+    for (uint32_t i = 0; complete && i < LABELS; i++)
+        labels[i] = all + (size_t)i * ranks;
+    for (uint32_t rank = 0; complete && rank < ranks; rank++)
+        label_rank(cluster, rank, labels);
+    hki_levels_free(cluster->levels);
+    cluster->levels = NULL;
+    if (complete)
+        complete = hki_levels_new(ranks, (const uint32_t *const *)labels, LABELS, HOST, &cluster->levels);
+    free(all);
+    return complete ? HK_OK : hki_error(HK_ERR_NO_MEMORY, "no memory for the levels of %u ranks", ranks);
+}
+
 hk_status hki_cluster_settle(hki_cluster *cluster)
 {
     if (cluster->rank_count == 0 || cluster->rank_count > ranks_most)
         return hki_error(HK_ERR_ARGUMENT, "a cluster of %u ranks: 1 … 2^24 are possible", cluster->rank_count);
     HK_TRY(check_switches(cluster));
     HK_TRY(settle_hosts(cluster));
-    return settle_seats(cluster);
+    HK_TRY(settle_seats(cluster));
+    return find_levels(cluster);
+}
+
+/* Gives the hosts of listed ranks new numbers in order of appearance; returns how many there are. */
+static uint32_t renumber_hosts(const hki_cluster *cluster, const uint32_t *world, uint32_t ranks, uint32_t *number)
+{
+    uint32_t hosts = 0;
+    for (uint32_t host = 0; host < cluster->host_count; host++)
+        number[host] = UINT32_MAX;
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        uint32_t host = cluster->seats[world[rank]].host;
+        if (number[host] == UINT32_MAX)
+            number[host] = hosts++;
+    }
+    return hosts;
+}
+
+static void copy_members(const hki_cluster *cluster, const uint32_t *world, const uint32_t *number, hki_cluster *made)
+{
+    for (uint32_t rank = 0; rank < made->rank_count; rank++) {
+        made->seats[rank] = cluster->seats[world[rank]];
+        made->seats[rank].host = number[made->seats[rank].host];
+    }
+    for (uint32_t host = 0; host < cluster->host_count; host++)
+        if (number[host] != UINT32_MAX)
+            made->hosts[number[host]] = cluster->hosts[host];
+    memcpy(made->switches, cluster->switches, cluster->switch_count * sizeof *made->switches);
+}
+
+hk_status hki_cluster_members(const hki_cluster *cluster, const uint32_t *world, uint32_t ranks, hki_cluster **members)
+{
+    uint32_t *number = malloc(cluster->host_count * sizeof *number);
+    uint32_t hosts = number ? renumber_hosts(cluster, world, ranks, number) : 0;
+    hki_cluster *made = number ? hki_cluster_new(ranks, hosts, cluster->switch_count, cluster->source) : NULL;
+    if (made)
+        copy_members(cluster, world, number, made);
+    free(number);
+    if (!made)
+        return hki_error(HK_ERR_NO_MEMORY, "no memory for a cluster of %u ranks", ranks);
+    hk_status status = hki_cluster_settle(made);
+    if (status == HK_OK)
+        *members = made;
+    else
+        hki_cluster_free(made);
+    return status;
 }
 
 hk_status hki_cluster_uniform(uint32_t hosts, uint32_t ranks, uint32_t capacity, hki_cluster **cluster)
@@ -171,6 +281,13 @@ hk_status hki_cluster_uniform(uint32_t hosts, uint32_t ranks, uint32_t capacity,
     }
     *cluster = made;
     return HK_OK;
+}
+
+bool hki_cluster_equal(const hki_cluster *left, const hki_cluster *right)
+{
+    return left->rank_count == right->rank_count && left->host_count == right->host_count &&
+           memcmp(left->seats, right->seats, left->rank_count * sizeof *left->seats) == 0 &&
+           memcmp(left->hosts, right->hosts, left->host_count * sizeof *left->hosts) == 0;
 }
 
 /* ---------------------------------------------------------------------------------------------------------------

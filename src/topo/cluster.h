@@ -6,6 +6,7 @@
 #ifndef HKI_TOPO_CLUSTER_H
 #define HKI_TOPO_CLUSTER_H
 
+#include "topo/levels.h"
 #include "topo/topology.h"
 
 /* Kinds of links, nearest first: shared memory between two ranks whose cores share this much (as hki_distance), then
@@ -43,6 +44,10 @@ typedef struct hki_seat {
     uint16_t reach;
 } hki_seat;
 
+/* The seat of a rank that may run on these CPUs of its host: the parts that hold them all. Without a topology, or of
+ * CPUs that it does not know, none is. host and reach are zero. */
+hki_seat hki_seat_of(const hki_topology *topology, const hki_cpus *cpus);
+
 typedef struct hki_cluster_host {
     uint32_t ranks;      /* on it */
     uint32_t capacity;   /* ranks that can run at full speed at once: usable cores or the cgroup's quota; at least 1 */
@@ -65,15 +70,16 @@ typedef struct hki_cluster {
     hki_seat *seats;
     hki_cluster_host *hosts;
     hki_cluster_switch *switches; /* at least one */
+    hki_levels *levels;           /* its ranks in groups; NULL: all alike. Its split is that by hosts */
     char *source;                 /* in words: "as the ranks found it", or the file's name */
 } hki_cluster;
 
 /* One of so many ranks, hosts and switches, all zero, to be filled in by the caller and then settled. source is copied.
  * NULL: no memory. */
 hki_cluster *hki_cluster_new(uint32_t ranks, uint32_t hosts, uint32_t switches, const char *source);
-/* Checks what was filled in, and derives the rest: ranks of each host, numa_first, numa_count. HK_ERR_ARGUMENT says
- * what is wrong: a number out of range, a host without ranks, switches in a circle or more than HKI_SWITCH_LEVELS above
- * one another. */
+/* Checks what was filled in, and derives the rest: ranks of each host, numa_first, numa_count, levels.
+ * HK_ERR_NO_MEMORY; HK_ERR_ARGUMENT says what is wrong: a number out of range, a host without ranks, switches in a
+ * circle or more than HKI_SWITCH_LEVELS above one another. */
 hk_status hki_cluster_settle(hki_cluster *cluster);
 
 /* `hosts` equal hosts of `ranks` ranks each (host of rank r: r / ranks) on one switch that is never in the way, every
@@ -81,6 +87,13 @@ hk_status hki_cluster_settle(hki_cluster *cluster);
  * memory, others by tcp. HK_ERR_NO_MEMORY, HK_ERR_ARGUMENT (none, or more than 2^24 ranks, no core or very many). */
 hk_status hki_cluster_uniform(uint32_t hosts, uint32_t ranks, uint32_t capacity, hki_cluster **cluster);
 void hki_cluster_free(hki_cluster *cluster);
+
+/* Those of its ranks that `world` lists, as ranks 0 … ranks - 1 of a cluster of their own: hosts are numbered in order
+ * of appearance, and those without ranks left out. HK_ERR_NO_MEMORY. */
+hk_status hki_cluster_members(const hki_cluster *cluster, const uint32_t *world, uint32_t ranks, hki_cluster **members);
+
+/* Whether ranks are at the same places of equal hosts; switches are not looked at. */
+bool hki_cluster_equal(const hki_cluster *left, const hki_cluster *right);
 
 /* The kind of link between two ranks (equal on all ranks, whoever asks, and both ways): shared memory if both reach
  * others by it on one host, between hosts verbs before tcp. A part of a host that a rank is not bound to is shared with

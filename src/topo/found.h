@@ -21,27 +21,6 @@ hk_status hki_topology_make(hki_found_pu *found, size_t count, hki_topology_sour
 /* One with the counts of *counts, and arrays for them with zeroes. NULL: no memory. */
 hki_topology *hki_topology_new(const hki_topology *counts);
 
-/* A set of CPUs, by the system's numbers. */
-typedef struct hki_cpus {
-    unsigned char bits[HKI_TOPOLOGY_PUS_MAX / 8];
-} hki_cpus;
-
-static inline bool hki_cpus_has(const hki_cpus *cpus, uint32_t cpu)
-{
-    return cpu < HKI_TOPOLOGY_PUS_MAX && (cpus->bits[cpu / 8] >> cpu % 8 & 1);
-}
-
-static inline void hki_cpus_add(hki_cpus *cpus, uint32_t cpu)
-{
-    if (cpu < HKI_TOPOLOGY_PUS_MAX)
-        cpus->bits[cpu / 8] = (unsigned char)(cpus->bits[cpu / 8] | 1u << cpu % 8);
-}
-
-/* Where this thread may run. HK_ERR_SYSTEM. */
-hk_status hki_cpus_usable(hki_cpus *cpus);
-/* Whether every one of these CPUs is a PU of the topology. */
-bool hki_topology_holds(const hki_topology *topology, const hki_cpus *cpus);
-
 /* This host through hwloc, with these usable. HK_ERR_UNSUPPORTED when there is no hwloc, HK_ERR_NO_MEMORY. */
 hk_status hki_topology_load_hwloc(const hki_cpus *usable, hki_topology **topology);
 /* The same from /sys below a root, which is "" but in tests. HK_ERR_NO_MEMORY. */

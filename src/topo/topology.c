@@ -233,16 +233,26 @@ uint32_t hki_topology_usable_pus(const hki_topology *topology)
     return count;
 }
 
-uint32_t hki_topology_usable_cores(const hki_topology *topology)
+uint32_t hki_topology_cores_of(const hki_topology *topology, const hki_cpus *cpus)
 {
     bool counted[HKI_TOPOLOGY_PUS_MAX] = {false};
     uint32_t count = 0;
     for (uint32_t i = 0; i < topology->pu_count; i++) {
         const hki_pu *pu = &topology->pus[i];
-        count += pu->usable && !counted[pu->core];
-        counted[pu->core] |= pu->usable;
+        bool member = hki_cpus_has(cpus, pu->os);
+        count += member && !counted[pu->core];
+        counted[pu->core] |= member;
     }
     return count;
+}
+
+uint32_t hki_topology_usable_cores(const hki_topology *topology)
+{
+    hki_cpus usable = {{0}};
+    for (uint32_t i = 0; i < topology->pu_count; i++)
+        if (topology->pus[i].usable)
+            hki_cpus_add(&usable, topology->pus[i].os);
+    return hki_topology_cores_of(topology, &usable);
 }
 
 uint32_t hki_topology_capacity(const hki_topology *topology)

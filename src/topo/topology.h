@@ -49,6 +49,24 @@ typedef struct hki_topology {
     uint64_t *l3_bytes, *l2_bytes; /* size of each cache; 0: not known */
 } hki_topology;
 
+/* A set of CPUs, by the system's numbers. */
+typedef struct hki_cpus {
+    unsigned char bits[HKI_TOPOLOGY_PUS_MAX / 8];
+} hki_cpus;
+
+static inline bool hki_cpus_has(const hki_cpus *cpus, uint32_t cpu)
+{
+    return cpu < HKI_TOPOLOGY_PUS_MAX && (cpus->bits[cpu / 8] >> cpu % 8 & 1);
+}
+
+static inline void hki_cpus_add(hki_cpus *cpus, uint32_t cpu)
+{
+    if (cpu < HKI_TOPOLOGY_PUS_MAX)
+        cpus->bits[cpu / 8] = (unsigned char)(cpus->bits[cpu / 8] | 1u << cpu % 8);
+}
+
+/* Where this thread may run. HK_ERR_SYSTEM. */
+hk_status hki_cpus_usable(hki_cpus *cpus);
 /* Reads this host through hwloc when this build and the host have it, else from /sys. For programs, not for a library
  * inside one: hwloc reads the environment, which is changed meanwhile, so no other thread may run. hwloc is loaded for
  * the call alone. HK_ERR_NO_MEMORY, HK_ERR_SYSTEM (no affinity mask). */
@@ -93,11 +111,15 @@ typedef enum hki_distance {
 hki_distance hki_topology_distance(const hki_topology *topology, uint32_t left, uint32_t right);
 /* "same L3" and the like. */
 const char *hki_distance_name(hki_distance distance);
+/* Whether every one of these CPUs is a PU of the topology. */
+bool hki_topology_holds(const hki_topology *topology, const hki_cpus *cpus);
 /* Index into pus of the system's CPU; pu_count when there is none. */
 uint32_t hki_topology_find(const hki_topology *topology, uint32_t os);
 /* Cores with a usable PU; usable PUs. */
 uint32_t hki_topology_usable_cores(const hki_topology *topology);
 uint32_t hki_topology_usable_pus(const hki_topology *topology);
+/* Cores with a PU among these. */
+uint32_t hki_topology_cores_of(const hki_topology *topology, const hki_cpus *cpus);
 /* Processes that can run at full speed at once: usable cores, or what the quota allows if that is less; at least 1. */
 uint32_t hki_topology_capacity(const hki_topology *topology);
 

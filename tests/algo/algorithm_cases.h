@@ -42,7 +42,7 @@ static inline bool case_is_rooted(hki_collective collective)
 
 /* The call as rank `rank` makes it. */
 static inline hki_call case_call(const hki_algorithm *algorithm, uint32_t ranks, uint32_t rank, uint32_t root,
-                                 uint32_t segments, case_form form, const uint32_t *nodes)
+                                 uint32_t segments, case_form form, const hki_levels *levels)
 {
     hki_call call = {.collective = algorithm->collective,
                      .ranks = ranks,
@@ -50,7 +50,7 @@ static inline hki_call case_call(const hki_algorithm *algorithm, uint32_t ranks,
                      .root = root,
                      .segments = segments,
                      .commutative = !algorithm->keeps_order,
-                     .nodes = nodes};
+                     .levels = levels};
     bool in_place = form == FORM_IN_PLACE || (form == FORM_MIXED && rank % 3 == 0);
     call.in_place = form == FORM_PACKED ? HKI_PACKED_AT_START : in_place ? HKI_ALIGNED : HKI_SEPARATE;
     return call;

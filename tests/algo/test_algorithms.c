@@ -41,20 +41,25 @@ typedef struct tally {
 
 /* Topology views for the hierarchical algorithm: all on one, 3 + 2 alternating, fours, dealt round three, one each. */
 enum { VIEWS = 5 };
-static uint32_t views[VIEWS][MOST_RANKS];
+static hki_levels *views[VIEWS];
 
 static void fill_views(uint32_t ranks)
 {
+    static uint32_t labels[VIEWS][MOST_RANKS];
     uint32_t node = 0, room = 3;
     for (uint32_t rank = 0; rank < ranks; rank++) {
         if (room == 0)
             room = ++node % 2 ? 2 : 3;
         room--;
-        views[0][rank] = 0;
-        views[1][rank] = node;
-        views[2][rank] = rank / 4;
-        views[3][rank] = rank % 3;
-        views[4][rank] = rank;
+        labels[0][rank] = 0;
+        labels[1][rank] = node;
+        labels[2][rank] = rank / 4;
+        labels[3][rank] = rank % 3;
+        labels[4][rank] = rank;
+    }
+    for (unsigned view = 0; view < VIEWS; view++) {
+        hki_levels_free(views[view]);
+        assert_true(hki_levels_new(ranks, (const uint32_t *const[]){labels[view]}, 1, 0, &views[view]));
     }
 }
 
@@ -65,9 +70,11 @@ typedef struct attempt {
     unsigned view;
 } attempt;
 
-static const uint32_t *view_of(const attempt *trial)
+static const hki_levels *view_of(const attempt *trial)
 {
-    return strcmp(trial->algorithm->name, "hierarchical") == 0 ? views[trial->view] : NULL;
+    return trial->algorithm->hierarchical && views[trial->view] && views[trial->view]->ranks == trial->ranks
+               ? views[trial->view]
+               : NULL;
 }
 
 static hki_call call_of(const attempt *trial, uint32_t rank)
@@ -173,7 +180,7 @@ static void consider(tally *worker, attempt trial)
 
 static void all_forms(tally *worker, attempt trial)
 {
-    unsigned view_count = strcmp(trial.algorithm->name, "hierarchical") == 0 ? VIEWS : 1;
+    unsigned view_count = trial.algorithm->hierarchical ? VIEWS : 1;
     for (trial.form = FORM_SEPARATE; trial.form < FORM_COUNT; trial.form++)
         for (trial.view = 0; trial.view < view_count && case_form_applies(trial.algorithm->collective, trial.form);
              trial.view++)

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -288,14 +289,15 @@ static void nodes_of_three_and_two_are_cut_at_both(void **state)
     const uint32_t node_of[] = {0, 0, 0, 1, 1};
     const hki_fraction wanted[] = {{0, 1}, {1, 3}, {1, 2}, {2, 3}, {1, 1}};
     const uint32_t first[] = {0, 1, 1, 2}, second[] = {3, 3, 4, 4};
-    hki_call call = {.collective = HKI_COLL_ALLREDUCE, .ranks = 5, .rank = 4, .nodes = node_of};
-    hki_nodes nodes;
+    hki_levels *levels;
+    assert_true(hki_levels_new(5, (const uint32_t *const[]){node_of}, 1, 0, &levels));
+    hki_call call = {.collective = HKI_COLL_ALLREDUCE, .ranks = 5, .rank = 4, .levels = levels};
+    hki_nodes nodes = hki_nodes_of(&call);
     uint32_t parts;
-    assert_true(hki_nodes_find(&call, &nodes));
     assert_int_equal(nodes.count, 2);
     assert_int_equal(nodes.own, 1);
     assert_int_equal(nodes.member, 1);
-    hki_fraction *edges = hki_nodes_refine(&nodes, &parts);
+    hki_fraction *edges = hki_nodes_refine(&nodes, 1, &parts);
     assert_non_null(edges);
     assert_int_equal(parts, 4);
     for (uint32_t i = 0; i <= parts; i++)
@@ -308,22 +310,63 @@ static void nodes_of_three_and_two_are_cut_at_both(void **state)
     assert_int_equal(hki_nodes_block(edges, parts, 2, 3), 3);
     assert_int_equal(hki_nodes_block(edges, parts, 3, 3), 4);
     free(edges);
-    hki_nodes_free(&nodes);
+    hki_levels_free(levels);
 }
 
 static void nodes_may_be_interleaved(void **state)
 {
     (void)state;
     const uint32_t node_of[] = {0, 1, 0, 2, 1, 0};
-    hki_call call = {.collective = HKI_COLL_ALLREDUCE, .ranks = 6, .rank = 2, .nodes = node_of};
-    hki_nodes nodes;
-    assert_true(hki_nodes_find(&call, &nodes));
     const uint32_t wanted[] = {0, 2, 5, 1, 4, 3};
-    assert_memory_equal(nodes.ranks, wanted, sizeof wanted);
+    hki_levels *levels;
+    assert_true(hki_levels_new(6, (const uint32_t *const[]){node_of}, 1, 0, &levels));
+    hki_call call = {.collective = HKI_COLL_ALLREDUCE, .ranks = 6, .rank = 2, .levels = levels};
+    hki_nodes nodes = hki_nodes_of(&call);
+    assert_memory_equal(levels->rank_at, wanted, sizeof wanted);
     assert_int_equal(nodes.member, 1);
     assert_int_equal(hki_node_size(&nodes, 0), 3);
     assert_int_equal(hki_node_size(&nodes, 2), 1);
-    hki_nodes_free(&nodes);
+    assert_int_equal(hki_node_rank(&nodes, 1, 1), 4);
+    assert_false(hki_nodes_even(&nodes));
+    hki_levels_free(levels);
+}
+
+/* Every part of a refinement is cut into as many pieces of equal length. */
+static void refinements_are_cut_again(void **state)
+{
+    (void)state;
+    const uint32_t node_of[] = {0, 0, 0, 1, 1, 2, 2, 2, 2, 2};
+    hki_levels *levels;
+    assert_true(hki_levels_new(10, (const uint32_t *const[]){node_of}, 1, 0, &levels));
+    hki_call call = {.collective = HKI_COLL_ALLREDUCE, .ranks = 10, .levels = levels};
+    hki_nodes nodes = hki_nodes_of(&call);
+    uint32_t parts, coarse_parts;
+    hki_fraction *coarse = hki_nodes_refine(&nodes, 1, &coarse_parts), *edges = hki_nodes_refine(&nodes, 3, &parts);
+    assert_non_null(coarse);
+    assert_non_null(edges);
+    assert_int_equal(parts, 3 * coarse_parts);
+    for (uint32_t i = 0; i < parts; i++) {
+        double begin = (double)coarse[i / 3].numerator / coarse[i / 3].denominator;
+        double end = (double)coarse[i / 3 + 1].numerator / coarse[i / 3 + 1].denominator;
+        double wanted = begin + (end - begin) * (i % 3) / 3;
+        assert_true(fabs((double)edges[i].numerator / edges[i].denominator - wanted) < 1e-12);
+    }
+    free(coarse);
+    free(edges);
+    hki_levels_free(levels);
+}
+
+static void refinements_have_limits(void **state)
+{
+    (void)state;
+    hki_level level = {.groups = 2, .smallest = 65535, .largest = 65536};
+    hki_levels levels = {.count = 1, .level = {level}};
+    hki_nodes nodes = {.levels = &levels};
+    assert_true(hki_nodes_refinable(&nodes, 1));
+    assert_false(hki_nodes_refinable(&nodes, 2));
+    levels.level[0].smallest = 65536;
+    assert_true(hki_nodes_refinable(&nodes, 65535));
+    assert_false(hki_nodes_refinable(&nodes, 65536));
 }
 
 int main(void)
@@ -342,6 +385,8 @@ int main(void)
         cmocka_unit_test(circulant_schedules_exist_for_many_members),
         cmocka_unit_test(nodes_of_three_and_two_are_cut_at_both),
         cmocka_unit_test(nodes_may_be_interleaved),
+        cmocka_unit_test(refinements_are_cut_again),
+        cmocka_unit_test(refinements_have_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

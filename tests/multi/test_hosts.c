@@ -5,6 +5,7 @@
 #include "../support/ranks.h"
 
 #include "base/settings.h"
+#include "comm/comm.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -60,6 +61,71 @@ static void over_all(ranks_body *body)
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
         if (over(&layouts[i], body) != 0)
             fail_msg("%s", layouts[i].name);
+}
+
+/* ---- what ranks know of each other's places ---- */
+
+/* Hosts are numbered as they appear, links are those that the ranks use, and all ranks hold the same. */
+static void check_cluster(hk_comm *comm, const layout *where, const int *world)
+{
+    const hki_cluster *cluster = comm->cluster;
+    int number[8], hosts = 0, size = hk_comm_size(comm);
+    memset(number, -1, sizeof number);
+    EXPECT((int)cluster->rank_count == size);
+    for (int rank = 0; rank < size; rank++) {
+        int host = where->host[world ? world[rank] : rank];
+        if (number[host] < 0)
+            number[host] = hosts++;
+        EXPECT((int)cluster->seats[rank].host == number[host]);
+    }
+    EXPECT((int)cluster->host_count == hosts);
+    for (int rank = 1; rank < size; rank++) {
+        bool together = cluster->seats[rank].host == cluster->seats[0].host;
+        hki_link_class link = hki_cluster_link(cluster, 0, (uint32_t)rank);
+        if (!together)
+            EXPECT(link == HKI_LINK_TCP);
+        else
+            EXPECT(*where->transport ? link == HKI_LINK_LOOPBACK : link <= HKI_LINK_HOST);
+    }
+    size_t bytes = (size_t)size * sizeof(hki_seat), row = bytes + sizeof(hki_cluster_host) * (size_t)hosts;
+    char *own = malloc(row), *all = malloc(row * (size_t)size);
+    EXPECT(own && all);
+    memcpy(own, cluster->seats, bytes);
+    memcpy(own + bytes, cluster->hosts, row - bytes);
+    EXPECT_OK(hk_allgather(own, all, row, HK_UINT8, comm));
+    for (int rank = 0; rank < size; rank++)
+        EXPECT(memcmp(all + row * (size_t)rank, own, row) == 0);
+    free(own);
+    free(all);
+}
+
+static int places_are_agreed(hk_comm *none, int rank, void *argument)
+{
+    (void)none;
+    const layout *where = argument;
+    hk_comm *comm = join(where, rank), *copy, *reversed, *again;
+    check_cluster(comm, where, NULL);
+    EXPECT_OK(hk_comm_dup(comm, &copy));
+    EXPECT(copy->cluster == comm->cluster);
+    EXPECT_OK(hk_comm_split(comm, 0, -rank, &reversed));
+    EXPECT_OK(hk_comm_split(comm, 0, -rank, &again));
+    EXPECT(again->cluster == reversed->cluster); /* so that the two share plans */
+    int world[8];
+    for (int i = 0; i < where->ranks; i++)
+        world[i] = where->ranks - 1 - i;
+    check_cluster(reversed, where, world);
+    EXPECT_OK(hk_comm_free(reversed));
+    check_cluster(again, where, world);
+    EXPECT_OK(hk_comm_free(again));
+    EXPECT_OK(hk_comm_free(copy));
+    EXPECT_OK(hk_comm_free(comm));
+    return 0;
+}
+
+static void test_all_ranks_agree_where_they_are(void **state)
+{
+    (void)state;
+    over_all(places_are_agreed);
 }
 
 /* ---- collectives ---- */
@@ -297,6 +363,7 @@ static void test_a_rank_with_another_key_does_not_get_in(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_ranks_agree_where_they_are),
         cmocka_unit_test(test_collectives_are_right_over_every_layout),
         cmocka_unit_test(test_messages_cross_in_both_directions),
         cmocka_unit_test(test_a_thread_is_there_only_for_remote_ranks),

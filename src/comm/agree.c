@@ -1,0 +1,237 @@
+#include "comm/agree.h"
+
+#include "base/error.h"
+#include "base/settings.h"
+#include "comm/place.h"
+#include "comm/seat.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ADDRESS_BYTES = 512, TRANSPORT_NAME = 32 };
+
+/* --- ranks -----------------------------------------------------------------------------------------------------------
+ */
+
+/* What every rank tells every other first. */
+typedef struct identity {
+    hk_peer peer;
+    uint32_t version; /* of the library: all ranks must run the same */
+    uint32_t abi;
+    uint64_t settings; /* hash of those that must agree */
+    char tls[16];      /* HOCKET_TLS: named apart, since ranks that differ in it cannot talk */
+    cpu_set_t cpus;    /* where it may run */
+} identity;
+
+static hk_status check_identity(const identity *own, const identity *other, uint32_t rank)
+{
+    if (other->version != own->version || other->abi != own->abi)
+        return hki_error(HK_ERR_BOOTSTRAP, "rank %u on %s runs another version of the library (%08x, here %08x)", rank,
+                         other->peer.host_name, other->version, own->version);
+    if (strncmp(other->tls, own->tls, sizeof own->tls) != 0)
+        return hki_error(HK_ERR_SETTING, "HOCKET_TLS is %.16s for rank %u on %s, but %.16s for rank %d on %s",
+                         other->tls, rank, other->peer.host_name, own->tls, (int)own->peer.rank, own->peer.host_name);
+    if (other->settings != own->settings)
+        return hki_error(HK_ERR_SETTING,
+                         "rank %u on %s has other values of settings that must agree "
+                         "(see `hocket info --settings`)",
+                         rank, other->peer.host_name);
+    return HK_OK;
+}
+
+/* Numbers the ranks of each host in order of rank. */
+static void number_locals(hki_context *context)
+{
+    for (uint32_t rank = 0; rank < context->ranks; rank++) {
+        hk_peer *peer = &context->peers[rank];
+        peer->rank = (int32_t)rank;
+        if (peer->local_ranks)
+            continue;
+        int32_t count = 0;
+        for (uint32_t other = rank; other < context->ranks; other++) {
+            if (context->peers[other].host == peer->host)
+                context->peers[other].local_index = count++;
+        }
+        for (uint32_t other = rank; other < context->ranks; other++) {
+            if (context->peers[other].host == peer->host)
+                context->peers[other].local_ranks = count;
+        }
+    }
+}
+
+/* CPUs that the ranks of this host have between them: a launcher may have bound each to one. */
+static void find_local_cpus(hki_context *context, const identity *all)
+{
+    cpu_set_t together;
+    CPU_ZERO(&together);
+    for (uint32_t rank = 0; rank < context->ranks; rank++) {
+        if (context->peers[rank].host == context->peers[context->rank].host)
+            CPU_OR(&together, &together, &all[rank].cpus);
+    }
+    for (uint32_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &together))
+            hki_cpus_add(&context->local_set, cpu);
+    uint32_t quota = hki_quota_cpus(), cpus = (uint32_t)CPU_COUNT(&together);
+    context->local_cpus = cpus < quota ? cpus : quota;
+}
+
+hk_status hki_agree_on_ranks(hki_context *context, hki_boot *boot)
+{
+    identity own = {.version = HK_VERSION_MAJOR << 16 | HK_VERSION_MINOR << 8 | HK_VERSION_PATCH,
+                    .abi = HK_TRANSPORT_ABI,
+                    .settings = hki_settings_hash()};
+    const char *tls = hki_setting_text(HKI_SET_TLS);
+    snprintf(own.tls, sizeof own.tls, "%s", *tls != '\0' ? tls : "off");
+    hki_place_self(&own.peer);
+    CPU_ZERO(&own.cpus);
+    sched_getaffinity(0, sizeof own.cpus, &own.cpus);
+    own.peer.context = context->id;
+    own.peer.rank = (int32_t)context->rank;
+    identity *all = calloc(context->ranks, sizeof *all);
+    context->peers = calloc(context->ranks, sizeof *context->peers);
+    hk_status status = all && context->peers ? HK_OK : hki_error(HK_ERR_NO_MEMORY, "no memory for peers");
+    if (status == HK_OK)
+        status = hki_boot_exchange(boot, &own, sizeof own, all, hki_setting_seconds(HKI_SET_JOIN_TIMEOUT));
+    for (uint32_t rank = 0; rank < context->ranks && status == HK_OK; rank++) {
+        status = check_identity(&own, &all[rank], rank);
+        context->peers[rank] = all[rank].peer;
+        context->peers[rank].local_ranks = 0;
+        context->peers[rank].host_name[sizeof context->peers[rank].host_name - 1] = '\0';
+    }
+    if (status == HK_OK) {
+        number_locals(context);
+        find_local_cpus(context, all);
+    }
+    free(all);
+    return status;
+}
+
+/* --- links -----------------------------------------------------------------------------------------------------------
+ */
+
+/* Addresses go by the name of their transport, since one that cannot be opened on one host may well be on another. */
+static hk_status tell_addresses(hki_context *context, hki_card *card)
+{
+    for (uint32_t i = 0; i < context->transport_count; i++) {
+        unsigned char section[TRANSPORT_NAME + ADDRESS_BYTES];
+        size_t name = strlen(context->ops[i]->name) + 1, bytes = ADDRESS_BYTES;
+        if (name > TRANSPORT_NAME)
+            continue;
+        memcpy(section, context->ops[i]->name, name);
+        if (context->ops[i]->address(context->transports[i], section + name, &bytes) != HK_OK || bytes > ADDRESS_BYTES)
+            continue;
+        if (!hki_card_add(card, HKI_CARD_ADDRESS, section, name + bytes))
+            return hki_error(HK_ERR_TRANSPORT, "the addresses of %u transports do not fit into one record",
+                             context->transport_count);
+    }
+    return HK_OK;
+}
+
+/* The peer's address for one of this rank's transports. NULL: it does not have that transport open. */
+static const void *find_address(const hki_card *card, const char *name, size_t *bytes)
+{
+    const char *section;
+    size_t length = strlen(name) + 1;
+    for (unsigned n = 0; (section = hki_card_find(card, HKI_CARD_ADDRESS, n, bytes)); n++)
+        if (*bytes > length && memcmp(section, name, length) == 0) {
+            *bytes -= length;
+            return section + length;
+        }
+    return NULL;
+}
+
+/* Gives each peer the first transport that reaches it. */
+static hk_status link_peer(hki_context *context, uint32_t rank, const hki_card *card)
+{
+    const char *why = "none is open at both ends";
+    for (uint32_t i = 0; i < context->transport_count; i++) {
+        hk_link *link;
+        size_t bytes;
+        const void *address = find_address(card, context->ops[i]->name, &bytes);
+        if (!address)
+            continue;
+        if (context->ops[i]->connect(context->transports[i], &context->peers[rank], address, bytes, &link) != HK_OK) {
+            why = hk_last_error();
+            continue;
+        }
+        hki_channel *channel = &context->endpoint.channels[rank];
+        hki_channel_attach(channel, context->ops[i], link, &context->limits[i]);
+        if (channel->eager_limit < context->eager)
+            context->eager = channel->eager_limit;
+        return HK_OK;
+    }
+    return hki_error(HK_ERR_TRANSPORT, "no transport reaches rank %u on host %s from rank %u on host %s: %s", rank,
+                     context->peers[rank].host_name, context->rank, context->peers[context->rank].host_name, why);
+}
+
+static bool reaches_anybody(const hki_context *context, uint32_t transport)
+{
+    for (uint32_t rank = 0; rank < context->ranks; rank++) {
+        const hki_channel *channel = &context->endpoint.channels[rank];
+        if (channel->link && channel->ops == context->ops[transport])
+            return true;
+    }
+    return false;
+}
+
+/* A transport that reaches nobody here is closed again: it would be polled in vain, and where shared memory is alone a
+ * rank sleeps by futex, which is faster. */
+static void close_unused_transports(hki_context *context)
+{
+    uint32_t kept = 0, count = context->transport_count;
+    context->endpoint.transport_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!reaches_anybody(context, i) && (kept > 0 || i + 1 < count)) {
+            context->ops[i]->close(context->transports[i], 0);
+            continue;
+        }
+        context->ops[kept] = context->ops[i];
+        context->transports[kept] = context->transports[i];
+        context->limits[kept] = context->limits[i];
+        hki_endpoint_add_transport(&context->endpoint, context->ops[kept], context->transports[kept]);
+        kept++;
+    }
+    context->transport_count = kept;
+}
+
+/* Tells a transport where the ranks are that others serve, in case that it watches over all. */
+static void acquaint(hki_context *context, const hki_card *cards)
+{
+    for (uint32_t i = 0; i < context->transport_count; i++) {
+        const hk_transport_ops *ops = context->ops[i];
+        for (uint32_t rank = 0; rank < context->ranks && ops->acquaint; rank++) {
+            size_t bytes;
+            const void *address = find_address(&cards[rank], ops->name, &bytes);
+            if (rank != context->rank && context->endpoint.channels[rank].ops != ops && address)
+                ops->acquaint(context->transports[i], &context->peers[rank], address, bytes);
+        }
+    }
+}
+
+static hk_status link_all(hki_context *context, const hki_card *cards)
+{
+    for (uint32_t rank = 0; rank < context->ranks; rank++)
+        if (rank != context->rank)
+            HK_TRY(link_peer(context, rank, &cards[rank]));
+    close_unused_transports(context);
+    acquaint(context, cards);
+    return HK_OK;
+}
+
+hk_status hki_agree_on_links(hki_context *context, hki_boot *boot)
+{
+    hki_card own = {{0}}, *cards = calloc(context->ranks, sizeof *cards);
+    hk_status status = cards ? tell_addresses(context, &own) : hki_error(HK_ERR_NO_MEMORY, "no memory for addresses");
+    if (status == HK_OK) {
+        hki_seat_tell(context, &own);
+        status = hki_boot_exchange(boot, &own, sizeof own, cards, hki_setting_seconds(HKI_SET_JOIN_TIMEOUT));
+    }
+    if (status == HK_OK)
+        status = hki_seat_take(context, cards);
+    if (status == HK_OK)
+        status = link_all(context, cards);
+    free(cards);
+    return status;
+}
