@@ -188,6 +188,7 @@ struct hki_channel {
     hki_node receiving;  /* receives that stream or pull */
     hki_node unexpected; /* hki_unexpected, collective messages and early grants */
     uint64_t eager_out, eager_owed;
+    uint64_t credit_step; /* so much is owed when credit goes back */
     uint32_t announce_out, announce_owed;
     hki_transfer *reading;              /* the head frame is being read into this transfer … */
     hki_unexpected *reading_unexpected; /* … or this record … */
@@ -323,7 +324,7 @@ static inline void hki_msg_take_end(hki_channel *channel, size_t bytes, hki_unex
     }
     channel->ops->consume(channel->link);
     channel->eager_owed += bytes + HKI_EAGER_OVERHEAD;
-    if (channel->eager_owed >= HKI_EAGER_WINDOW / 4)
+    if (channel->eager_owed >= channel->credit_step)
         hki_channel_owe(channel, 0, 0);
 }
 

@@ -17,6 +17,8 @@
 enum {
     BULK = 24 << 10,  /* a payload from here on says that more like it will come */
     BULK_FETCH = 512, /* then so much is fetched to see the next header; both guessed */
+    BULK_FRAMES = 16, /* … and that for so many frames after a piece of a stream: the small ones that arrange for the
+                         next must not make its beginning be copied twice; guessed */
     CROWD = 3         /* links polled in turn from which on asking epoll once is cheaper than asking each socket */
 };
 
@@ -212,7 +214,7 @@ static hk_transport_result fetch(hk_link *link)
     if (!acquire_buffer(link))
         return HK_TRANSPORT_AGAIN;
     compact(link);
-    size_t room = link->capacity - link->end, wanted = link->bulk && room > BULK_FETCH ? BULK_FETCH : room;
+    size_t room = link->capacity - link->end, wanted = link->bulk > 0 && room > BULK_FETCH ? BULK_FETCH : room;
     ssize_t got = hki_stream_receive(&link->stream, link->in + link->end, wanted);
     if (got <= 0)
         return fetch_failed(link, got);
@@ -245,7 +247,10 @@ static bool take_header(hk_link *link)
     link->head = header.frame;
     link->headed = true;
     link->length = link->left = header.bytes;
-    link->bulk = header.bytes >= BULK;
+    if (header.bytes >= BULK)
+        link->bulk = header.bytes > HKI_TCP_BUFFER ? BULK_FRAMES : 1;
+    else if (link->bulk > 0)
+        link->bulk--;
     return true;
 }
 

@@ -105,7 +105,7 @@ struct hk_link {
     size_t length; /* of its payload */
     size_t left;   /* of its payload, not yet taken */
     size_t skip;   /* bytes to drop before the next header */
-    bool bulk;     /* large payloads come: do not buffer what can be read straight to its place */
+    uint32_t bulk; /* > 0: large payloads come, so do not buffer what can be read straight to its place */
     bool short_read;
     bool ready;   /* the socket may have something: set by events, cleared by an empty read */
     bool hung_up; /* all that will ever come is in the kernel */
