@@ -63,6 +63,16 @@ count() {
     rdma -d resource show "$1" | grep -c ' pid '
 }
 
+# sent DEVICE: packets that it has sent.
+sent() {
+    cat "/sys/class/infiniband/$1/ports/1/hw_counters/sent_pkts"
+}
+
+# sent_more DEVICE COUNT
+sent_more() {
+    [ "$(sent "$1")" -gt "$2" ]
+}
+
 nothing_left() {
     for what in qp mr cq pd cm_id; do
         [ "$(count $what)" -eq 0 ] || return 1

@@ -14,13 +14,8 @@ on_both() {
     wait $! && [ "$second" -eq 0 ]
 }
 
-# sent DEVICE: packets.
-sent() {
-    cat "/sys/class/infiniband/$1/ports/1/hw_counters/sent_pkts"
-}
-
 both_sent() {
-    [ "$(sent rxe0)" -gt 1000 ] && [ "$(sent rxe1)" -gt 1000 ]
+    sent_more rxe0 1000 && sent_more rxe1 1000
 }
 
 make_key
