@@ -9,11 +9,11 @@
 
 /*
  * Timers of reliable connections (InfiniBand specification, 9.7.5). An unacknowledged packet is sent again after
- * 4.096 µs · 2^TIMEOUT = 67 ms, RETRIES times; then the peer is given up, after about half a second to two, since
- * adapters may wait up to four times as long. A receiver without a posted receive is asked again without end (7):
- * credit excludes it but for moments.
+ * 4.096 µs · 2^TIMEOUT = 268 ms, RETRIES times; then the peer is given up, after two seconds to eight, since adapters
+ * may wait up to four times as long. Six retries, not seven, which Soft-RoCE takes for "without end". A receiver
+ * without a posted receive is asked again without end (7): credit excludes it but for moments.
  */
-enum { TIMEOUT = 14, RETRIES = 7, RECEIVER_NOT_READY_RETRIES = 7, RECEIVER_NOT_READY_TIMER = 12, PSN_MASK = 0xffffff };
+enum { TIMEOUT = 16, RETRIES = 6, RECEIVER_NOT_READY_RETRIES = 7, RECEIVER_NOT_READY_TIMER = 12, PSN_MASK = 0xffffff };
 
 static bool fail(hk_link *link, const hki_port *port, const char *what, int error)
 {
