@@ -1,9 +1,11 @@
 #include "net/interfaces.h"
 
 #include <ifaddrs.h>
+#include <net/route.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { ITEM_BYTES = 80 };
 
@@ -23,32 +25,114 @@ static uint8_t prefix_of(const struct sockaddr *mask, uint16_t family)
     return (uint8_t)count;
 }
 
-static bool usable(const struct ifaddrs *one, hki_interface *result)
+static bool look_at(const struct ifaddrs *one, hki_interface *result)
 {
-    if (one->ifa_addr == NULL || !(one->ifa_flags & IFF_UP) || !(one->ifa_flags & IFF_RUNNING) ||
-        !hki_address_from_socket(one->ifa_addr, &result->address))
+    memset(result, 0, sizeof *result);
+    if (one->ifa_addr == NULL || !hki_address_from_socket(one->ifa_addr, &result->address))
         return false;
     snprintf(result->name, sizeof result->name, "%s", one->ifa_name);
     result->index = if_nametoindex(one->ifa_name);
+    result->up = (one->ifa_flags & IFF_UP) && (one->ifa_flags & IFF_RUNNING);
     result->loopback = (one->ifa_flags & IFF_LOOPBACK) != 0;
     result->prefix = prefix_of(one->ifa_netmask, result->address.family);
     result->address.scope = hki_address_is_link_local(&result->address) ? result->index : 0;
     return true;
 }
 
-int hki_interfaces_list(hki_interface *list, size_t capacity)
+/* ---- default routes ---- */
+
+static void mark_outward(hki_interface *list, int count, const char *name, uint16_t family)
+{
+    for (int i = 0; i < count; i++)
+        list[i].outward |= !list[i].loopback && list[i].address.family == family && strcmp(list[i].name, name) == 0;
+}
+
+/* Lines: name, destination, gateway, flags, three numbers, mask, … */
+static void find_routes_4(hki_interface *list, int count)
+{
+    char line[256], name[IF_NAMESIZE];
+    unsigned long destination, mask;
+    FILE *file = fopen("/proc/net/route", "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "%15s %lx %*x %*x %*u %*u %*u %lx", name, &destination, &mask) == 3 && destination == 0 &&
+            mask == 0)
+            mark_outward(list, count, name, AF_INET);
+    if (file != NULL)
+        fclose(file);
+}
+
+/* Lines: destination, bits, source, bits, gateway, metric, two numbers, flags, name. */
+static void find_routes_6(hki_interface *list, int count)
+{
+    char line[256], name[IF_NAMESIZE];
+    unsigned bits, flags;
+    FILE *file = fopen("/proc/net/ipv6_route", "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "%*s %x %*s %*x %*s %*x %*x %*x %x %15s", &bits, &flags, name) == 3 && bits == 0 &&
+            (flags & RTF_REJECT) == 0)
+            mark_outward(list, count, name, AF_INET6);
+    if (file != NULL)
+        fclose(file);
+}
+
+static void find_bridges(hki_interface *list, int count)
+{
+    for (int i = 0; i < count; i++) {
+        char path[sizeof "/sys/class/net//bridge" + IF_NAMESIZE];
+        snprintf(path, sizeof path, "/sys/class/net/%s/bridge", list[i].name);
+        list[i].bridge = !list[i].outward && access(path, F_OK) == 0;
+    }
+}
+
+/* ---- lists ---- */
+
+static int merit(const hki_interface *one)
+{
+    if (hki_address_is_link_local(&one->address))
+        return 3;
+    return one->bridge ? 2 : one->outward ? 0 : 1;
+}
+
+/* Stable: within a merit they stay in the kernel's order. */
+static void sort(hki_interface *list, int count)
+{
+    for (int i = 1; i < count; i++) {
+        hki_interface one = list[i];
+        int at = i;
+        for (; at > 0 && merit(&list[at - 1]) > merit(&one); at--)
+            list[at] = list[at - 1];
+        list[at] = one;
+    }
+}
+
+int hki_interfaces_survey(hki_interface *list, size_t capacity)
 {
     struct ifaddrs *all;
     size_t count = 0;
     if (getifaddrs(&all) != 0)
         return -1;
-    for (int link_local = 0; link_local < 2; link_local++)
+    for (int link_local = 0; link_local < 2; link_local++) /* were there more than fit, these would go */
         for (const struct ifaddrs *one = all; one != NULL && count < capacity; one = one->ifa_next)
-            if (usable(one, &list[count]) && hki_address_is_link_local(&list[count].address) == (link_local != 0))
+            if (look_at(one, &list[count]) && hki_address_is_link_local(&list[count].address) == (link_local != 0))
                 count++;
     freeifaddrs(all);
+    find_routes_4(list, (int)count);
+    find_routes_6(list, (int)count);
+    find_bridges(list, (int)count);
+    sort(list, (int)count);
     return (int)count;
 }
+
+int hki_interfaces_list(hki_interface *list, size_t capacity)
+{
+    int kept = 0, count = hki_interfaces_survey(list, capacity);
+    for (int i = 0; i < count; i++)
+        if (list[i].up)
+            list[kept++] = list[i];
+    return count < 0 ? count : kept;
+}
+
+/* ---- choices ---- */
 
 /* Whether an item of the list speaks of this address. */
 static bool matches(const char *item, const hki_interface *one)
@@ -79,6 +163,21 @@ static const char *next_item(const char *text, char item[ITEM_BYTES], bool *bad)
     return text[length] == ',' ? text + length + 1 : NULL;
 }
 
+static bool is_exact_name(const char *item)
+{
+    hki_address network;
+    unsigned prefix;
+    return item[strlen(item) - 1] != '*' && !hki_address_parse_network(item, &network, &prefix);
+}
+
+static bool matches_any(const char *item, const hki_interface *list, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (matches(item, &list[i]))
+            return true;
+    return false;
+}
+
 /* Moves those that match to the front, in the order of the items. */
 static int choose_named(const char *text, hki_interface *list, int count, bool *bad)
 {
@@ -86,7 +185,7 @@ static int choose_named(const char *text, hki_interface *list, int count, bool *
     int chosen = 0;
     while (text != NULL) {
         text = next_item(text, item, bad);
-        if (*bad)
+        if (*bad || (is_exact_name(item) && !matches_any(item, list, count)))
             return 0;
         for (int i = chosen; i < count; i++) {
             if (!matches(item, &list[i]))

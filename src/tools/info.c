@@ -3,6 +3,7 @@
 
 #include "base/settings.h"
 #include "dtype/dtype.h"
+#include "net/interfaces.h"
 #include "tools/tools.h"
 #include "topo/topology.h"
 
@@ -19,7 +20,8 @@
 static const char usage[] =
     "usage: hocket info [--settings | --algorithms [COLLECTIVE] | --topology [FILE]] [--json]\n"
     "\n"
-    "Without options: version, machine, reduction kernels.\n"
+    "Without options: version, machine, reduction kernels, and which network addresses tcp uses for\n"
+    "ranks of other hosts (see HOCKET_INTERFACE).\n"
     "\n"
     "  --settings    the HOCKET_* variables: default, what is set now, meaning\n"
     "  --algorithms  the algorithms: cost, constraints, source\n"
@@ -33,6 +35,26 @@ static int usable_cpus(void)
     return sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 0;
 }
 
+/* Which addresses tcp would use for ranks of other hosts, and why. */
+static void print_network(void)
+{
+    const char *choice = hki_setting_text(HKI_SET_INTERFACE);
+    hki_interface all[HKI_INTERFACES_MOST], list[HKI_INTERFACES_MOST];
+    char reason[HKI_INTERFACES_REASON];
+    int count = hki_interfaces_survey(all, HKI_INTERFACES_MOST), up = hki_interfaces_list(list, HKI_INTERFACES_MOST);
+    bool outward = false;
+    for (int i = 0; i < up; i++)
+        outward |= !list[i].loopback;
+    if (up >= 0 && hki_interfaces_choose(choice, list, up, reason) <= 0)
+        printf("network     HOCKET_INTERFACE=%s cannot be used: %s\n", choice, reason);
+    for (int i = 0; i < count; i++) {
+        char address[HKI_ADDRESS_TEXT], verdict[HKI_INTERFACE_VERDICT];
+        hki_address_text(&all[i].address, address);
+        hki_interface_verdict(&all[i], choice, outward, true, verdict);
+        printf("network     %s %s: %s\n", all[i].name, address, verdict);
+    }
+}
+
 static int print_summary(void)
 {
     struct utsname machine;
@@ -42,6 +64,7 @@ static int print_summary(void)
     printf("host        %s (%s %s, %s)\n", machine.nodename, machine.sysname, machine.release, machine.machine);
     printf("CPUs        %ld online, %d usable by this process\n", sysconf(_SC_NPROCESSORS_ONLN), usable_cpus());
     printf("kernels     %s (HOCKET_KERNELS=%s)\n", hki_kernels_name(), hki_setting_text(HKI_SET_KERNELS));
+    print_network();
     return 0;
 }
 

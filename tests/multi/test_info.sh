@@ -8,6 +8,10 @@ fail() {
 
 "$HOCKET_PROGRAM" info | grep -q "^hocket  *$("$HOCKET_PROGRAM" --version | cut -d' ' -f2)$" || fail "version"
 "$HOCKET_PROGRAM" info | grep -q "^kernels" || fail "kernels"
+"$HOCKET_PROGRAM" info | grep -q '^network     lo 127.0.0.1: used' || fail "loopback"
+HOCKET_INTERFACE=^lo "$HOCKET_PROGRAM" info | grep -q '^network     lo 127.0.0.1: skipped: HOCKET_INTERFACE' || fail "^lo"
+HOCKET_INTERFACE=lo,nosuch7 "$HOCKET_PROGRAM" info |
+    grep -q '^network     HOCKET_INTERFACE=lo,nosuch7 cannot be used: there are .*lo 127.0.0.1' || fail "a wrong name"
 
 lines=$(grep -c '^HKI_ALGORITHM(' "$SOURCE_DIR/src/algo/algos.def")
 "$HOCKET_PROGRAM" info --algorithms --json | python3 -c "

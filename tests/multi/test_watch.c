@@ -16,17 +16,26 @@
 
 enum { MOST = 16 };
 static const char heartbeat[] = "4"; /* the shortest */
-static const double watched = 1.5;   /* seconds after which all watch */
 
 typedef struct scene {
     int ranks;
     const int *host;
     const hk_store *store;
     pid_t pids[MOST];
-    atomic_int step; /* of the play */
+    atomic_int step;     /* of the play */
+    atomic_int watching; /* ranks that do */
 } scene;
 
 static const int apart[MOST] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, pairs[] = {0, 0, 1, 1};
+
+static atomic_int watches; /* of this rank */
+
+static void count_watches(hk_log_level level, const char *line, void *context)
+{
+    (void)context;
+    (void)level;
+    atomic_fetch_add(&watches, strstr(line, "watch each other") != NULL);
+}
 
 static hk_comm *join(scene *play, int rank)
 {
@@ -37,10 +46,25 @@ static hk_comm *join(scene *play, int rank)
     setenv("HOCKET_HEARTBEAT", heartbeat, 1);
     setenv("HOCKET_TIMEOUT", "50", 1);
     hki_settings_reset();
+    hk_set_log(count_watches, HK_LOG_DEBUG, NULL);
     hk_options options = ranks_join(rank, play->ranks, play->store);
     EXPECT_OK(hk_comm_create(&options, &comm));
     play->pids[rank] = getpid();
     return comm;
+}
+
+/* Until all ranks watch all whom they are to watch: two for each doubling, one
+ * if that is half of them (3 ranks have no more than two others). */
+static void await_watches(scene *play)
+{
+    int wanted = 0;
+    for (int step = 1; step < play->ranks; step *= 2)
+        wanted += 2 * step < play->ranks ? 2 : 2 * step == play->ranks ? 1 : 0;
+    while (atomic_load(&watches) < wanted)
+        ranks_nap(0.01);
+    atomic_fetch_add(&play->watching, 1);
+    while (atomic_load(&play->watching) < play->ranks)
+        ranks_nap(0.01);
 }
 
 /* Waits without a call of Hocket. */
@@ -74,7 +98,7 @@ static int lose_one(hk_comm *none, int rank, void *argument)
     (void)none;
     EXPECT_OK(hk_sendrecv(&rank, 1, rank ^ 1, 0, &word, 1, rank ^ 1, 0, HK_INT32, comm, NULL));
     EXPECT(word == (rank ^ 1));
-    ranks_nap(watched);
+    await_watches(play);
     if (rank == 3)
         raise(SIGKILL);
     if (rank == 0) {
@@ -105,7 +129,7 @@ static int stop_one(hk_comm *none, int rank, void *argument)
     hk_comm *comm = join(play, rank);
     (void)none;
     EXPECT_OK(hk_barrier(comm));
-    ranks_nap(watched);
+    await_watches(play);
     if (rank == 0) {
         EXPECT(kill(play->pids[2], SIGSTOP) == 0);
         ranks_nap(2 * strtod(heartbeat, NULL));
@@ -128,7 +152,7 @@ static int leave_early(hk_comm *none, int rank, void *argument)
     hk_comm *rest, *comm = join(play, rank);
     (void)none;
     EXPECT_OK(hk_comm_split(comm, rank == 3, rank, &rest));
-    ranks_nap(watched);
+    await_watches(play);
     if (rank == 3) {
         EXPECT_OK(hk_comm_free(rest));
         EXPECT_OK(hk_comm_free(comm));
@@ -188,9 +212,8 @@ static int count(hk_comm *none, int rank, void *argument)
     hk_comm *comm = join(play, rank);
     (void)none;
     int before = ranks_descriptors();
-    ranks_nap(watched + 0.5);
-    EXPECT(ranks_descriptors() > before);          /* they do watch … */
-    EXPECT(ranks_descriptors() <= before + 2 * 4); /* … two ranks for each doubling up to 16 */
+    await_watches(play);
+    EXPECT(ranks_descriptors() <= before + 2 * 4); /* for the doublings up to 16 */
     EXPECT(ranks_threads() == 2);
     atomic_fetch_add(&play->step, 1);
     await(play, play->ranks); /* a barrier makes connections of its own */

@@ -113,6 +113,7 @@ static int sample(hki_interface list[5])
         memset(&list[i], 0, sizeof list[i]);
         snprintf(list[i].name, sizeof list[i].name, "%s", all[i].name);
         list[i].loopback = i == 0;
+        list[i].up = true;
         list[i].prefix = all[i].prefix;
         list[i].address = parsed(all[i].address);
     }
@@ -132,6 +133,9 @@ static void interfaces_are_chosen_by_name_and_network(void **state)
                  {"^eth*", "127.0.0.1 172.17.0.1 "},
                  {"fd00::/8,192.0.2.0/24", "fd00::2 192.0.2.7 "},
                  {"127.0.0.0/8", "127.0.0.1 "},
+                 {"ib*,eth1", "192.0.2.7 "},
+                 {"^eth7,lo,docker0", "10.0.0.2 192.0.2.7 fd00::2 "},
+                 {"eth1,eth7", ""}, /* one of them is a mistake */
                  {"eth7", ""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         hki_interface list[5];
@@ -158,6 +162,37 @@ static void a_choice_that_leaves_nothing_says_what_there_is(void **state)
     static const char *const malformed[] = {"10.0.0.0/99", "eth0,,eth1", ",", "^", "1.2.3.4/x"};
     for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++)
         assert_int_equal(hki_interfaces_choose(malformed[i], list, sample(list), reason), -1);
+}
+
+static void each_address_is_used_or_skipped_for_a_reason(void **state)
+{
+    (void)state;
+    static const struct {
+        int which;
+        const char *choice;
+        bool wide;
+        const char *verdict;
+    } cases[] = {{0, "", true, "used for ranks of this machine"},
+                 {1, "", true, "used: a default route leaves there"},
+                 {2, "", true, "skipped: it is down"},
+                 {3, "", true, "used: ranks of its network (/24)"},
+                 {3, "", false, "skipped: without a job key"},
+                 {1, "eth0", true, "used: HOCKET_INTERFACE"},
+                 {3, "eth0", true, "skipped: HOCKET_INTERFACE"},
+                 {1, "^lo,eth1", true, "used: HOCKET_INTERFACE"},
+                 {3, "^lo,eth1", true, "skipped: HOCKET_INTERFACE"},
+                 {3, "10.0.0.0/8,192.0.2.0/24", true, "used: HOCKET_INTERFACE"},
+                 {4, "10.0.0.0/8", true, "skipped: HOCKET_INTERFACE"}};
+    hki_interface list[5];
+    sample(list);
+    list[1].outward = true;
+    list[2].up = false;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char verdict[HKI_INTERFACE_VERDICT];
+        hki_interface_verdict(&list[cases[i].which], cases[i].choice, true, cases[i].wide, verdict);
+        if (strncmp(verdict, cases[i].verdict, strlen(cases[i].verdict)) != 0)
+            fail_msg("%s: %s: %s", list[cases[i].which].name, cases[i].choice, verdict);
+    }
 }
 
 static void this_machine_has_a_loopback(void **state)
@@ -470,6 +505,7 @@ int main(void)
         cmocka_unit_test(a_network_holds_its_addresses),
         cmocka_unit_test(an_address_travels),
         cmocka_unit_test(interfaces_are_chosen_by_name_and_network),
+        cmocka_unit_test(each_address_is_used_or_skipped_for_a_reason),
         cmocka_unit_test(a_choice_that_leaves_nothing_says_what_there_is),
         cmocka_unit_test(this_machine_has_a_loopback),
         cmocka_unit_test(who_knows_the_key_gets_in),

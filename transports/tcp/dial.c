@@ -87,17 +87,39 @@ static void settle(hk_link *link)
     hki_list_remove(&link->dial.node);
 }
 
+/* From which of this machine's interfaces the connection leaves: the kernel's choice by its routes. */
+static void describe_way(const hk_transport *transport, int fd, char text[HKI_ADDRESS_TEXT + IF_NAMESIZE])
+{
+    struct sockaddr_storage where = {0};
+    socklen_t length = sizeof where;
+    hki_address own;
+    const char *name = "";
+    text[0] = '\0';
+    if (getsockname(fd, (struct sockaddr *)&where, &length) != 0 ||
+        !hki_address_from_socket((const struct sockaddr *)&where, &own))
+        return;
+    for (int i = 0; i < transport->interface_count; i++)
+        if (hki_address_same_host(&own, &transport->interfaces[i].address))
+            name = transport->interfaces[i].name;
+    own.port = 0;
+    char address[HKI_ADDRESS_TEXT];
+    hki_address_text(&own, address);
+    snprintf(text, HKI_ADDRESS_TEXT + IF_NAMESIZE, "%s %s", name, address);
+}
+
 /* The link has its connection: this one. */
 static void establish(hk_link *link, hki_attempt *attempt)
 {
     hk_transport *transport = link->transport;
-    char other[HKI_ADDRESS_TEXT];
+    char other[HKI_ADDRESS_TEXT], way[HKI_ADDRESS_TEXT + IF_NAMESIZE];
     if (link->dial.attempt != NULL && link->dial.attempt != attempt)
         hki_attempt_drop(link->dial.attempt);
     (void)epoll_ctl(transport->control.epoll, EPOLL_CTL_DEL, attempt->stream.fd, NULL);
     hki_address_text(&attempt->address, other);
-    transport->services->log(transport->services->core, HK_LOG_INFO, "tcp: rank %d on %s %s %s", (int)link->peer.rank,
-                             link->peer.host_name, attempt->dialled ? "reached at" : "has connected from", other);
+    describe_way(transport, attempt->stream.fd, way);
+    transport->services->log(transport->services->core, HK_LOG_INFO, "tcp: rank %d on %s %s %s, over %s",
+                             (int)link->peer.rank, link->peer.host_name,
+                             attempt->dialled ? "reached at" : "has connected from", other, way);
     link->other_end = attempt->address;
     settle(link);
     hki_tcp_offer(link, hki_attempt_release(attempt));

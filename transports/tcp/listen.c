@@ -131,10 +131,13 @@ static hk_status choose(hk_transport *transport, char reason[HKI_INTERFACES_REAS
     return HK_OK;
 }
 
+/* The best come first: what does not fit is what is needed least. */
 static void publish(hk_transport *transport, const hki_address *address, uint16_t port)
 {
-    if (transport->published_count == HKI_TCP_ADDRESSES)
+    if (transport->published_count == HKI_TCP_ADDRESSES) {
+        transport->unpublished++;
         return;
+    }
     transport->published[transport->published_count] = *address;
     transport->published[transport->published_count++].port = port;
 }
@@ -179,11 +182,37 @@ static void listen_everywhere(hk_transport *transport)
 
 static void listen_at_chosen(hk_transport *transport)
 {
-    for (int i = 0; i < transport->chosen_count && transport->published_count < HKI_TCP_ADDRESSES; i++) {
+    for (int i = 0; i < transport->chosen_count; i++) {
+        if (transport->published_count == HKI_TCP_ADDRESSES) {
+            transport->unpublished++;
+            continue;
+        }
         uint16_t port = listen_at(transport, transport->chosen[i].address);
         if (port != 0)
             publish(transport, &transport->chosen[i].address, port);
     }
+}
+
+/* One line for each address of this machine: used, or why not. */
+static void log_verdicts(const hk_transport *transport)
+{
+    const hk_transport_services *services = transport->services;
+    hki_interface all[HKI_INTERFACES_MOST];
+    int count = hki_interfaces_survey(all, HKI_INTERFACES_MOST);
+    bool outward = false;
+    for (int i = 0; i < count; i++)
+        outward |= all[i].up && !all[i].loopback;
+    for (int i = 0; i < count; i++) {
+        char address[HKI_ADDRESS_TEXT], verdict[HKI_INTERFACE_VERDICT];
+        hki_address_text(&all[i].address, address);
+        hki_interface_verdict(&all[i], setting(transport, "INTERFACE"), outward, transport->wide, verdict);
+        services->log(services->core, HK_LOG_INFO, "tcp: %s %s: %s", all[i].name, address, verdict);
+    }
+    if (transport->unpublished > 0)
+        services->log(services->core, HK_LOG_WARN,
+                      "tcp: this machine has %u addresses more than the %d that other ranks are told; HOCKET_INTERFACE "
+                      "says which matter",
+                      transport->unpublished, (int)HKI_TCP_ADDRESSES);
 }
 
 static void log_choice(const hk_transport *transport, const char *reason)
@@ -221,6 +250,7 @@ hk_status hki_tcp_listen(hk_transport *transport)
         return HK_ERR_SYSTEM;
     }
     log_choice(transport, reason);
+    log_verdicts(transport);
     return HK_OK;
 }
 

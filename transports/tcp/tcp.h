@@ -186,7 +186,7 @@ struct hk_transport {
     int listeners[HKI_TCP_LISTENERS];
     uint32_t listener_count;
     hki_address published[HKI_TCP_ADDRESSES];
-    uint32_t published_count;
+    uint32_t published_count, unpublished;
 
     _Atomic(hk_link *) *links;   /* by rank; set by connect, read by both threads */
     _Atomic unsigned char *lost; /* by rank, both threads: HKI_ALIVE … */

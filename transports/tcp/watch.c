@@ -349,8 +349,9 @@ static void dial(hk_transport *transport, hki_watch *watch, uint64_t now)
 {
     hk_link *link = hki_tcp_link(transport, watch->rank);
     uint32_t doublings = watch->passes < DOUBLINGS ? watch->passes : DOUBLINGS;
-    if (link == NULL || link->candidate_count == 0) {
-        watch->over = true; /* no way leads there */
+    if (link == NULL) { /* not made yet, or no way leads there */
+        watch->again = after(now, transport->heartbeat / (PROBES + 1));
+        hki_watch_answered(watch, transport);
         return;
     }
     watch->attempt = hki_attempt_dial(link, &link->candidates[watch->candidate],
