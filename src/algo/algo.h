@@ -22,6 +22,23 @@ typedef struct hki_call {
     const hki_levels *levels; /* topology view: a hki_cluster's; NULL = all ranks alike */
 } hki_call;
 
+/* How alike the ranks of a call do: what the cost model may leave out. */
+typedef enum hki_alike {
+    HKI_UNLIKE,
+    /* All ranks make the same steps at the same time, with other peers: the n-th message that a rank receives is the
+     * n-th that its sender sends. One rank tells what all do. */
+    HKI_ALIKE,
+    /* The same among all ranks but some that hand their part to a neighbour first and get the result from it (a folded
+     * group): ranks 0 and 1, which are such a pair if there is one, tell what all do. */
+    HKI_ALIKE_IN_PAIRS
+} hki_alike;
+
+/* Another algorithm, as a part of one. */
+typedef struct hki_part {
+    hki_collective collective;
+    const char *name; /* NULL: none */
+} hki_part;
+
 typedef struct hki_algorithm {
     hki_collective collective;
     const char *name;       /* as in --algorithm: lower case, underscores */
@@ -45,6 +62,10 @@ typedef struct hki_algorithm {
     double (*rounds)(const hki_call *call);
     double (*sent)(const hki_call *call);
     const char *rounds_text, *sent_text, *scratch_text;
+    /* For the cost model: NULL: unlike. */
+    hki_alike (*alike)(const hki_call *call);
+    /* Algorithms that it is a composition of, one after the other: among many ranks it is priced as their sum. */
+    hki_part parts[2];
 } hki_algorithm;
 
 /* All of them, in the order of algos.def. */

@@ -33,4 +33,5 @@ const hki_algorithm hki_algorithm_allgather_bruck = {
     .rounds_text = "ceil(log2 P)",
     .sent_text = "(P-1)/P n",
     .scratch_text = "none",
+    .alike = hki_all_alike,
 };

@@ -22,4 +22,5 @@ const hki_algorithm hki_algorithm_allgather_direct = {
     .rounds_text = "1",
     .sent_text = "(P-1)/P n",
     .scratch_text = "none",
+    .alike = hki_all_alike,
 };

@@ -56,4 +56,5 @@ const hki_algorithm hki_algorithm_allgather_neighbour_exchange = {
     .rounds_text = "P/2",
     .sent_text = "(P-1)/P n",
     .scratch_text = "none",
+    .alike = hki_all_alike,
 };

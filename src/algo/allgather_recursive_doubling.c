@@ -57,4 +57,5 @@ const hki_algorithm hki_algorithm_allgather_recursive_doubling = {
     .rounds_text = "log2 P (+2 unless P = 2^k)",
     .sent_text = "(P-1)/P n (up to twice that unless P = 2^k)",
     .scratch_text = "none",
+    .alike = hki_alike_in_pairs,
 };

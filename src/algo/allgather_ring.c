@@ -23,4 +23,5 @@ const hki_algorithm hki_algorithm_allgather_ring = {
     .rounds_text = "P-1",
     .sent_text = "(P-1)/P n",
     .scratch_text = "none",
+    .alike = hki_all_alike,
 };

@@ -28,4 +28,5 @@ const hki_algorithm hki_algorithm_allreduce_bidirectional_ring = {
     .rounds_text = "2(P-1)",
     .sent_text = "2(P-1)/P n",
     .scratch_text = "none",
+    .alike = hki_all_alike,
 };

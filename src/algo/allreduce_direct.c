@@ -26,4 +26,5 @@ const hki_algorithm hki_algorithm_allreduce_direct = {
     .rounds_text = "2",
     .sent_text = "2(P-1)/P n",
     .scratch_text = "(P-1)/P n",
+    .alike = hki_all_alike,
 };

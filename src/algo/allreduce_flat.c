@@ -25,4 +25,5 @@ const hki_algorithm hki_algorithm_allreduce_flat = {
     .rounds_text = "1",
     .sent_text = "(P-1) n",
     .scratch_text = "(P-1) n",
+    .alike = hki_all_alike,
 };

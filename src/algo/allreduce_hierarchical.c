@@ -84,6 +84,12 @@ static double sent(const hki_call *call)
     return (2.0 * (size - 1) + log + (nodes.count == 1u << log ? 0 : 1)) / size;
 }
 
+static hki_alike alike(const hki_call *call)
+{
+    uint32_t nodes, size;
+    return even_nodes(call, &nodes, &size) && (nodes & (nodes - 1)) == 0 ? HKI_ALIKE : HKI_UNLIKE;
+}
+
 const hki_algorithm hki_algorithm_allreduce_hierarchical = {
     .name = "hierarchical",
     .summary = "within nodes, across them, within them again",
@@ -97,4 +103,5 @@ const hki_algorithm hki_algorithm_allreduce_hierarchical = {
     .rounds_text = "2(m-1) + log2 N (+2 unless N = 2^k)",
     .sent_text = "(2(m-1) + log2 N)/m n",
     .scratch_text = "2n/m",
+    .alike = alike,
 };

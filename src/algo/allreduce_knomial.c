@@ -44,4 +44,5 @@ const hki_algorithm hki_algorithm_allreduce_knomial = {
     .rounds_text = "2 log4 P (+2 when folded)",
     .sent_text = "2(P-1)/P n (+n when folded)",
     .scratch_text = "n",
+    .alike = hki_alike_in_pairs,
 };

@@ -42,4 +42,5 @@ const hki_algorithm hki_algorithm_allreduce_rabenseifner = {
     .rounds_text = "2 log2 P (+2 unless P = 2^k)",
     .sent_text = "2(P-1)/P n (+n unless P = 2^k)",
     .scratch_text = "none",
+    .alike = hki_alike_in_pairs,
 };

@@ -38,4 +38,5 @@ const hki_algorithm hki_algorithm_allreduce_recursive_doubling = {
     .rounds_text = "log2 P (+2 unless P = 2^k)",
     .sent_text = "n log2 P (+n unless P = 2^k)",
     .scratch_text = "n (2n in place)",
+    .alike = hki_alike_in_pairs,
 };

@@ -43,4 +43,5 @@ const hki_algorithm hki_algorithm_allreduce_recursive_multiplying = {
     .rounds_text = "log4 P (+2 when folded)",
     .sent_text = "3n log4 P (+n when folded)",
     .scratch_text = "3n log4 P",
+    .alike = hki_alike_in_pairs,
 };

@@ -24,4 +24,5 @@ const hki_algorithm hki_algorithm_allreduce_ring = {
     .rounds_text = "2(P-1)",
     .sent_text = "2(P-1)/P n",
     .scratch_text = "none",
+    .alike = hki_all_alike,
 };

@@ -74,4 +74,5 @@ const hki_algorithm hki_algorithm_alltoall_bruck = {
     .rounds_text = "ceil(log2 P)",
     .sent_text = "n/2 log2 P",
     .scratch_text = "3n/2",
+    .alike = hki_all_alike,
 };

@@ -27,4 +27,5 @@ const hki_algorithm hki_algorithm_alltoall_linear = {
     .rounds_text = "(P-1)/16",
     .sent_text = "(P-1)/P n",
     .scratch_text = "none (16 blocks in place)",
+    .alike = hki_all_alike,
 };

@@ -26,4 +26,5 @@ const hki_algorithm hki_algorithm_alltoall_pairwise = {
     .rounds_text = "P-1 (P when odd)",
     .sent_text = "(P-1)/P n",
     .scratch_text = "none (one block in place)",
+    .alike = hki_all_alike,
 };

@@ -38,4 +38,5 @@ const hki_algorithm hki_algorithm_barrier_dissemination = {
     .rounds_text = "ceil(log2 P)",
     .sent_text = "0",
     .scratch_text = "none",
+    .alike = hki_all_alike,
 };

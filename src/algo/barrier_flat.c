@@ -36,4 +36,5 @@ const hki_algorithm hki_algorithm_barrier_flat = {
     .rounds_text = "1",
     .sent_text = "0",
     .scratch_text = "none",
+    .alike = hki_all_alike,
 };

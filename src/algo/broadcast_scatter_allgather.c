@@ -30,4 +30,5 @@ const hki_algorithm hki_algorithm_broadcast_scatter_allgather = {
     .rounds_text = "log2 P + P-1",
     .sent_text = "2(P-1)/P n",
     .scratch_text = "none",
+    .parts = {{HKI_COLL_SCATTER, "binomial"}, {HKI_COLL_ALLGATHER, "ring"}},
 };

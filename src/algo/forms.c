@@ -50,3 +50,15 @@ uint32_t hki_binomial_largest_subtree(uint32_t size)
     }
     return largest;
 }
+
+hki_alike hki_all_alike(const hki_call *call)
+{
+    (void)call;
+    return HKI_ALIKE;
+}
+
+hki_alike hki_alike_in_pairs(const hki_call *call)
+{
+    (void)call;
+    return HKI_ALIKE_IN_PAIRS;
+}

@@ -154,6 +154,11 @@ double hki_form_everyone(const hki_call *call); /* P - 1 vectors */
 /* Members of the largest subtree below the root of a binomial tree. */
 uint32_t hki_binomial_largest_subtree(uint32_t size);
 
+/* ---- how alike ranks do (forms.c) ---- */
+
+hki_alike hki_all_alike(const hki_call *call);
+hki_alike hki_alike_in_pairs(const hki_call *call);
+
 /* ---- all-to-all (alltoall_exchange.c) ---- */
 
 /* Every pair exchanges its two blocks, at most `window` exchanges at a time. */

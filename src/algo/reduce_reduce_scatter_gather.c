@@ -43,4 +43,5 @@ const hki_algorithm hki_algorithm_reduce_reduce_scatter_gather = {
     .rounds_text = "P-1 + log2 P",
     .sent_text = "up to 3n/2",
     .scratch_text = "2n/P + the subtree's shares",
+    .parts = {{HKI_COLL_REDUCE_SCATTER, "ring"}, {HKI_COLL_GATHER, "binomial"}},
 };

@@ -41,4 +41,5 @@ const hki_algorithm hki_algorithm_reduce_scatter_bruck = {
     .rounds_text = "ceil(log2 P)",
     .sent_text = "(P-1)/P n",
     .scratch_text = "n/2 ... n",
+    .alike = hki_all_alike,
 };

@@ -25,4 +25,5 @@ const hki_algorithm hki_algorithm_reduce_scatter_direct = {
     .rounds_text = "1",
     .sent_text = "(P-1)/P n",
     .scratch_text = "(P-1)/P n",
+    .alike = hki_all_alike,
 };

@@ -33,4 +33,5 @@ const hki_algorithm hki_algorithm_reduce_scatter_pairwise = {
     .rounds_text = "P-1",
     .sent_text = "(P-1)/P n",
     .scratch_text = "none",
+    .alike = hki_all_alike,
 };

@@ -55,4 +55,5 @@ const hki_algorithm hki_algorithm_reduce_scatter_recursive_halving = {
     .rounds_text = "log2 P (+2 unless P = 2^k)",
     .sent_text = "(P-1)/P n (n unless P = 2^k)",
     .scratch_text = "n/2 (n when folded)",
+    .alike = hki_alike_in_pairs,
 };

@@ -26,4 +26,5 @@ const hki_algorithm hki_algorithm_reduce_scatter_ring = {
     .rounds_text = "P-1",
     .sent_text = "(P-1)/P n",
     .scratch_text = "2n/P",
+    .alike = hki_all_alike,
 };

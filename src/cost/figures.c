@@ -110,3 +110,8 @@ const char *hki_origin_name(hki_origin origin)
     static const char *const names[] = {"built in", "tuned", "calibrated", "given"};
     return (unsigned)origin < sizeof names / sizeof *names ? names[origin] : "?";
 }
+
+uint64_t hki_rate_ps(uint64_t rate)
+{
+    return rate ? UINT64_C(1024000000000000) / rate : 0;
+}

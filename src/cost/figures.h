@@ -81,4 +81,7 @@ static inline uint64_t hki_bytes_ps(uint64_t bytes, uint64_t per_kib)
     return product > UINT64_MAX / 4 ? UINT64_MAX / 4 : (uint64_t)product;
 }
 
+/* Bytes a second as picoseconds per KiB; 0 stays 0. */
+uint64_t hki_rate_ps(uint64_t rate);
+
 #endif

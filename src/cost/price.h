@@ -3,9 +3,10 @@
  * be compared:
  *
  *  1. A step is ready when the steps it depends on are complete; one without length (but for signals) is then complete
- *     at once. A rank's core does one thing at a time: it makes steps (step_ps each) in the order in which they become
- *     ready, moves bytes, copies, reduces. Bytes on their way do not occupy it, but for core_ps per KiB: the sender's
- *     core from the departure on, the receiver's then too, or as soon as it is free.
+ *     at once. A rank's core makes steps (step_ps each) one at a time, in the order in which they become ready; beside
+ *     that, since it looks up in between, it moves bytes, copies and reduces, one thing after another. Bytes on their
+ *     way do not occupy it, but for core_ps per KiB: the sender's core from the departure on, the receiver's then too,
+ *     or as soon as it is free.
  *  2. A message leaves when its SEND is made and the sender's way out is free. One of a range that is a rendezvous also
  *     waits until the receiver has made the RECV, and its way in is free; those behind it do not wait for it. Another
  *     waits at the receiver until the way in is free. It occupies the way out of the sender, and the way in of the
@@ -18,9 +19,9 @@
  *     the least of its shares and of its link's 1/β. What this adds is the price's contention. A NIC of no rate carries
  *     what one link of the flow's class does.
  *  6. With more ranks on a host than its capacity, ranks take turns: what a core does for a rank takes ranks / capacity
- *     times as long. A rank whose core has nothing to do when a message arrives has given way to the others: it goes
- *     on after half a round of turns, ranks / capacity · switch / 2, and so does what ends the whole. (Measured with 8
- *     ranks on 2 cores: one round trip of signals among all takes four switches, every further one about two.)
+ *     times as long, and a message is seen by such a rank half a round of turns later, ranks / capacity · switch / 2,
+ *     as is the end of the whole. (Measured with 8 ranks on 2 cores: all-reduces of one round of messages take four
+ *     switches, every further round about two.)
  *
  * Without shared resources in the way, with overhead = α and core_ps = 0 these are the textbook's forms: a ring
  * all-reduce has 2(P-1)α + 2(P-1)/P·nβ + (P-1)/P·nγ, a binomial broadcast log2 P·(α + nβ).
@@ -47,15 +48,24 @@ typedef struct hki_price {
     uint64_t bytes_sent; /* by the busiest of the ranks looked at */
 } hki_price;
 
+/* Remembers traces between prices. cluster and figures are borrowed. HK_ERR_NO_MEMORY. */
+typedef struct hki_pricer hki_pricer;
+hk_status hki_pricer_new(const hki_cluster *cluster, const hki_figures *figures, hki_pricer **pricer);
+void hki_pricer_free(hki_pricer *pricer);
 /* Prices a call of `bytes` bytes (as hki_select counts them) by the algorithm in call->segments. call->rank and
- * in-place form are not looked at. Looks at as few ranks and segments as tell: see price.c. HK_ERR_UNSUPPORTED (the
- * algorithm refuses the call), HK_ERR_NO_MEMORY. */
+ * in-place form are not looked at. type: of the elements; operators: by which they are reduced. Looks at as few ranks
+ * and segments as tell: see price.c. HK_ERR_UNSUPPORTED (the algorithm refuses the call, or is too much to walk),
+ * HK_ERR_NO_MEMORY. */
+hk_status hki_pricer_price(hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call, hk_type type,
+                           hki_op_class operators, uint64_t bytes, hki_price *price);
+
+/* A single price: the same without a memory. */
 hk_status hki_price_call(const hki_model *model, const hki_algorithm *algorithm, const hki_call *call, uint64_t bytes,
                          hki_price *price);
 /* The same by walking every rank's every step: the truth that the former is tested against. */
 hk_status hki_price_fully(const hki_model *model, const hki_algorithm *algorithm, const hki_call *call, uint64_t bytes,
                           hki_price *price);
-/* Sizes of the call of `bytes` bytes: elements of `element_bytes` of the vector or of each rank's block. */
+/* Sizes of the call of `bytes` bytes: elements of `element_bytes` of the vector or of each rank's block, rounded up. */
 hki_sizes hki_price_sizes(hki_collective collective, uint32_t ranks, uint64_t bytes, uint32_t element_bytes);
 
 #endif

@@ -1,0 +1,185 @@
+#include "cost/flows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+enum { PART_BITS = 20 }; /* of a byte that `left` counts */
+
+static uint64_t full_ps(hki_resource resource, const hki_figures *figures)
+{
+    uint64_t rate = resource.rate;
+    if (!rate && resource.kind == HKI_RESOURCE_MEMORY)
+        rate = figures->memory_rate;
+    if (!rate && (resource.kind == HKI_RESOURCE_NIC_OUT || resource.kind == HKI_RESOURCE_NIC_IN))
+        rate = figures->nic_rate;
+    return hki_rate_ps(rate);
+}
+
+/* Whether a resource can be in the way at all. */
+static bool counts(hki_resource resource, const hki_figures *figures)
+{
+    bool nic = resource.kind == HKI_RESOURCE_NIC_OUT || resource.kind == HKI_RESOURCE_NIC_IN;
+    return nic || full_ps(resource, figures) > 0;
+}
+
+hk_status hki_flows_open(hki_flows *flows, const hki_cluster *cluster, const hki_figures *figures, uint32_t most)
+{
+    uint32_t resources = hki_cluster_resources(cluster);
+    *flows = (hki_flows){.cluster = cluster,
+                         .shared = calloc((size_t)resources + 1, sizeof *flows->shared),
+                         .shared_count = resources,
+                         .flows = calloc((size_t)most + 1, sizeof *flows->flows),
+                         .spare = malloc(((size_t)most + 1) * sizeof *flows->spare),
+                         .dirty = malloc(((size_t)most + 1) * sizeof *flows->dirty),
+                         .capacity = most};
+    if (!flows->shared || !flows->flows || !flows->spare || !flows->dirty) {
+        hki_flows_close(flows);
+        return hki_error(HK_ERR_NO_MEMORY, "no memory to price flows among %u ranks", cluster->rank_count);
+    }
+    while (flows->spare_count < most) {
+        flows->spare[flows->spare_count] = most - 1 - flows->spare_count;
+        flows->spare_count++;
+    }
+    for (uint32_t i = 0; i < resources; i++) {
+        hki_resource resource = hki_cluster_resource(cluster, i);
+        flows->shared[i].full_ps = counts(resource, figures) ? full_ps(resource, figures) : UINT64_MAX;
+    }
+    return HK_OK;
+}
+
+void hki_flows_close(hki_flows *flows)
+{
+    for (uint32_t i = 0; flows->shared && i < flows->shared_count; i++)
+        free(flows->shared[i].flows);
+    free(flows->shared);
+    free(flows->flows);
+    free(flows->spare);
+    free(flows->dirty);
+    *flows = (hki_flows){0};
+}
+
+static void mark(hki_flows *flows, uint32_t slot)
+{
+    if (!flows->flows[slot].dirty)
+        flows->dirty[flows->dirty_count++] = slot;
+    flows->flows[slot].dirty = true;
+}
+
+/* All that pass a resource are to be looked at. */
+static void mark_all(hki_flows *flows, const hki_shared *shared)
+{
+    for (uint32_t i = 0; i < shared->count; i++)
+        mark(flows, shared->flows[i]);
+}
+
+static bool enter(hki_flows *flows, hki_flow *flow, uint32_t slot, uint32_t resource)
+{
+    hki_shared *shared = &flows->shared[resource];
+    if (shared->full_ps == UINT64_MAX)
+        return true;
+    if (shared->count == shared->capacity) {
+        uint32_t capacity = 2 * shared->capacity + 8;
+        uint32_t *grown = realloc(shared->flows, capacity * sizeof *grown);
+        if (!grown)
+            return false;
+        shared->flows = grown;
+        shared->capacity = capacity;
+    }
+    flow->resources[flow->resource_count] = resource;
+    flow->places[flow->resource_count++] = shared->count;
+    shared->flows[shared->count++] = slot;
+    mark_all(flows, shared);
+    return true;
+}
+
+static void leave(hki_flows *flows, const hki_flow *flow, uint32_t which)
+{
+    uint32_t resource = flow->resources[which], place = flow->places[which];
+    hki_shared *shared = &flows->shared[resource];
+    uint32_t moved = shared->flows[--shared->count];
+    shared->flows[place] = moved;
+    hki_flow *other = &flows->flows[moved];
+    for (uint32_t i = 0; i < other->resource_count; i++)
+        if (other->resources[i] == resource)
+            other->places[i] = place;
+    mark_all(flows, shared);
+}
+
+uint32_t hki_flows_start(hki_flows *flows, uint32_t from, uint32_t to, uint64_t bytes, uint64_t own_ps, uint64_t begin,
+                         uint32_t owner)
+{
+    uint32_t route[HKI_ROUTE_MOST];
+    uint64_t hops;
+    if (flows->spare_count == 0)
+        return UINT32_MAX;
+    uint32_t slot = flows->spare[--flows->spare_count];
+    hki_flow *flow = &flows->flows[slot];
+    *flow = (hki_flow){.left = bytes << PART_BITS,
+                       .since = begin,
+                       .own_ps = own_ps,
+                       .owner = owner,
+                       .version = flow->version + 1,
+                       .dirty = flow->dirty};
+    uint32_t count = hki_cluster_route(flows->cluster, from, to, route, &hops);
+    for (uint32_t i = 0; i < count; i++)
+        if (!enter(flows, flow, slot, route[i]))
+            return UINT32_MAX;
+    mark(flows, slot);
+    return slot;
+}
+
+void hki_flows_end(hki_flows *flows, uint32_t slot)
+{
+    hki_flow *flow = &flows->flows[slot];
+    for (uint32_t i = 0; i < flow->resource_count; i++)
+        leave(flows, flow, i);
+    flow->resource_count = 0;
+    flow->owner = UINT32_MAX;
+    flow->version++;
+    flows->spare[flows->spare_count++] = slot;
+}
+
+static uint64_t pace_of(const hki_flows *flows, const hki_flow *flow)
+{
+    uint64_t pace = flow->own_ps;
+    for (uint32_t i = 0; i < flow->resource_count; i++) {
+        const hki_shared *shared = &flows->shared[flow->resources[i]];
+        uint64_t share = shared->count * (shared->full_ps ? shared->full_ps : flow->own_ps);
+        pace = share > pace ? share : pace;
+    }
+    return pace;
+}
+
+/* What has passed by now at the pace so far no longer counts. */
+static void settle(hki_flow *flow, uint64_t now)
+{
+    if (now <= flow->since)
+        return;
+    unsigned __int128 passed = (unsigned __int128)(now - flow->since) << (PART_BITS + 10);
+    uint64_t units = flow->pace_ps ? (uint64_t)(passed / flow->pace_ps) : flow->left;
+    flow->left -= units < flow->left ? units : flow->left;
+    flow->since = now;
+}
+
+bool hki_flows_changed(hki_flows *flows, uint64_t now, uint32_t *slot, uint64_t *end)
+{
+    while (flows->dirty_count) {
+        *slot = flows->dirty[--flows->dirty_count];
+        hki_flow *flow = &flows->flows[*slot];
+        flow->dirty = false;
+        if (flow->owner == UINT32_MAX)
+            continue;
+        uint64_t pace = pace_of(flows, flow);
+        if (flow->pace_ps == pace)
+            continue;
+        if (flow->pace_ps)
+            settle(flow, now);
+        flow->pace_ps = pace;
+        flow->version++;
+        *end = flow->since + (uint64_t)(((unsigned __int128)flow->left * pace) >> (PART_BITS + 10));
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,42 @@
+/* Times that know what they consist of. */
+#ifndef HKI_COST_MOMENT_H
+#define HKI_COST_MOMENT_H
+
+#include <stdint.h>
+
+/* A time, and what the chain of steps that leads to it spent. */
+typedef struct hki_moment {
+    uint64_t at, alpha, beta, gamma, contention;
+    uint32_t rounds;
+} hki_moment;
+
+static inline const hki_moment *hki_later(const hki_moment *a, const hki_moment *b)
+{
+    return a->at >= b->at ? a : b;
+}
+
+static inline void hki_spend_alpha(hki_moment *to, uint64_t ps)
+{
+    to->at += ps;
+    to->alpha += ps;
+}
+
+static inline void hki_spend_beta(hki_moment *to, uint64_t ps)
+{
+    to->at += ps;
+    to->beta += ps;
+}
+
+static inline void hki_spend_gamma(hki_moment *to, uint64_t ps)
+{
+    to->at += ps;
+    to->gamma += ps;
+}
+
+static inline void hki_spend_contention(hki_moment *to, uint64_t ps)
+{
+    to->at += ps;
+    to->contention += ps;
+}
+
+#endif

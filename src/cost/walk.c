@@ -1,0 +1,554 @@
+/*
+ * The walk: events in a heap by time. Every time carries along what it consists of, so that the end's parts are those
+ * of the critical path.
+ */
+#include "cost/walk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cost/events.h"
+#include "cost/flows.h"
+#include "cost/moment.h"
+
+enum { NONE = UINT32_MAX };
+
+typedef enum event_kind {
+    MADE,    /* the core is done with the step */
+    OUT,     /* the rank's way out is free */
+    FLOWN,   /* the last byte of the message has passed both ways */
+    ARRIVED, /* the message has */
+    DONE     /* the step is complete */
+} event_kind;
+
+/* Doubly linked lists of sends, through links in their state. */
+typedef struct list {
+    uint32_t head, tail;
+} list;
+
+/* How far a message is: its SEND or RECV is posted; it has left before the way in was free; it has arrived (of the
+ * RECV). */
+enum { POSTED = 1, LEFT = 2, HELD = 4, HERE = 8 };
+
+typedef struct step_state {
+    hki_moment ready; /* when the steps before are complete */
+    hki_moment mark;  /* messages: when posted; then when complete */
+    hki_moment moved; /* SEND: when its core has moved the bytes; RECV: when it has, and they have arrived */
+    uint32_t waits, flow;
+    uint32_t next[2], previous[2]; /* in its sender's list [0], in the receiver's [1] */
+    uint8_t phase;
+    const hki_range_figures *range;      /* SEND, once it is posted */
+    uint64_t beta_ps, hops_ps, alone_ps; /* of the message: per KiB, of switches; nβ */
+    hki_moment left;                     /* SEND: when its flow began */
+} step_state;
+
+typedef struct rank_state {
+    hki_moment maker;   /* when its core has made the steps so far … */
+    hki_moment core;    /* … and all else */
+    hki_moment out, in; /* when its ways are free, or were last */
+    list sends;         /* posted and not gone */
+    list waiting;       /* rendezvous to here that are posted and not gone */
+    list held;          /* others that have left and wait for the way in */
+    bool out_busy, in_busy;
+    uint64_t sent;
+} rank_state;
+
+/* What a rank of a host with more ranks than cores pays. */
+typedef struct crowding {
+    uint64_t ranks, capacity, turn_ps;
+} crowding;
+
+typedef struct walk {
+    const hki_model *model;
+    const hki_traces *traces;
+    const uint64_t *bytes;
+    const hki_path *paths;
+    step_state *steps;
+    rank_state *ranks;
+    crowding *crowded; /* by traced rank */
+    hki_events events;
+    uint32_t complete;
+    hki_flows flows;
+    hki_moment end;
+    uint32_t last; /* rank that ended last */
+    bool no_memory;
+} walk;
+
+static void push(walk *w, uint64_t at, event_kind kind, uint32_t what, uint32_t version)
+{
+    if (!hki_events_push(&w->events, (hki_event){.at = at, .what = what, .version = version, .kind = (uint8_t)kind}))
+        w->no_memory = true;
+}
+
+/* ---- lists ---- */
+
+static void append(walk *w, list *to, uint32_t step, int which)
+{
+    w->steps[step].next[which] = NONE;
+    w->steps[step].previous[which] = to->tail;
+    if (to->tail == NONE)
+        to->head = step;
+    else
+        w->steps[to->tail].next[which] = step;
+    to->tail = step;
+}
+
+static void take_out(walk *w, list *from, uint32_t step, int which)
+{
+    uint32_t next = w->steps[step].next[which], previous = w->steps[step].previous[which];
+    if (previous == NONE)
+        from->head = next;
+    else
+        w->steps[previous].next[which] = next;
+    if (next == NONE)
+        from->tail = previous;
+    else
+        w->steps[next].previous[which] = previous;
+}
+
+/* ---- the core of a rank ---- */
+
+static inline rank_state *rank_of(walk *w, uint32_t step)
+{
+    return &w->ranks[w->traces->steps[step].rank];
+}
+
+/* Time of a rank's core for what takes so long on a core of its own. */
+static inline uint64_t core_time(const walk *w, uint32_t rank, uint64_t ps)
+{
+    const crowding *crowd = &w->crowded[rank];
+    return crowd->ranks > crowd->capacity ? ps * crowd->ranks / crowd->capacity : ps;
+}
+
+/* The core moves bytes, as soon as it can: returns when it has. */
+static hki_moment move_bytes(walk *w, uint32_t rank, const hki_moment *from, uint64_t bytes, uint64_t core_ps)
+{
+    if (!core_ps || !bytes)
+        return *from;
+    rank_state *r = &w->ranks[rank];
+    hki_moment moved = *hki_later(from, &r->core);
+    hki_spend_beta(&moved, core_time(w, rank, hki_bytes_ps(bytes, core_ps)));
+    r->core = moved;
+    return moved;
+}
+
+static void complete_at(walk *w, uint32_t step, const hki_moment *when)
+{
+    w->steps[step].mark = *when;
+    push(w, when->at, DONE, step, 0);
+}
+
+/* COPY and REDUCE. */
+static void compute(walk *w, uint32_t index)
+{
+    const hki_trace_step *step = &w->traces->steps[index];
+    const hki_figures *figures = w->model->figures;
+    rank_state *r = &w->ranks[step->rank];
+    hki_moment end = *hki_later(&w->steps[index].ready, &r->core);
+    hki_spend_alpha(&end, core_time(w, step->rank, figures->step_ps));
+    if (step->verb == HKI_VERB_COPY) {
+        hki_spend_beta(&end, core_time(w, step->rank, hki_bytes_ps(w->bytes[index], figures->copy_ps)));
+    } else if (step->operands > 1) {
+        uint64_t one = hki_bytes_ps(w->bytes[index], figures->gamma_ps[w->model->type][w->model->operators]);
+        hki_spend_gamma(&end, core_time(w, step->rank, (step->operands - 1) * one));
+    }
+    r->core = end;
+    complete_at(w, index, &end);
+}
+
+static void become_ready(walk *w, uint32_t index)
+{
+    const hki_trace_step *step = &w->traces->steps[index];
+    step_state *state = &w->steps[index];
+    if (w->bytes[index] == 0 && !step->signal) {
+        complete_at(w, index, &state->ready);
+    } else if (step->verb == HKI_VERB_COPY || step->verb == HKI_VERB_REDUCE) {
+        compute(w, index);
+    } else {
+        rank_state *r = &w->ranks[step->rank];
+        state->mark = *hki_later(&state->ready, &r->maker);
+        hki_spend_alpha(&state->mark, core_time(w, step->rank, w->model->figures->step_ps));
+        r->maker = state->mark;
+        push(w, state->mark.at, MADE, index, 0);
+    }
+}
+
+/* ---- messages ---- */
+
+/* Range, pace and latency of a message that is about to be sent. */
+static void look_up(walk *w, uint32_t send)
+{
+    const hki_trace_step *step = &w->traces->steps[send];
+    step_state *state = &w->steps[send];
+    uint32_t from = w->traces->rank[step->rank], route[HKI_ROUTE_MOST];
+    hki_link_class link;
+    if (w->paths) {
+        link = w->paths[send].link;
+        state->hops_ps = w->paths[send].hops_ps;
+    } else {
+        link = hki_cluster_link(w->model->cluster, from, step->peer);
+        hki_cluster_route(w->model->cluster, from, step->peer, route, &state->hops_ps);
+    }
+    state->range = hki_figures_range(&w->model->figures->link[link], w->bytes[send]);
+    state->beta_ps = state->range->beta_ps ? state->range->beta_ps : 1;
+    state->alone_ps = hki_bytes_ps(w->bytes[send], state->beta_ps);
+}
+
+static inline uint64_t free_latency(const hki_range_figures *range)
+{
+    return range->alpha_ps > range->overhead_ps ? range->alpha_ps - range->overhead_ps : 0;
+}
+
+/* The same where some ranks stand for all: chains of messages take quick and slow links in turn, while the ways of the
+ * ranks at slow ones are occupied in every round. What takes longer decides, the mean of whole messages or that. */
+static uint64_t mean_latency(const walk *w, uint32_t send)
+{
+    const step_state *state = &w->steps[send];
+    const hki_path *path = &w->paths[send];
+    uint64_t sum = 0, occupied = state->range->overhead_ps + state->alone_ps;
+    if (path->parts[path->link] == HKI_PATH_PARTS)
+        return free_latency(state->range);
+    for (int link = 0; link < HKI_LINK_CLASSES; link++) {
+        if (!path->parts[link])
+            continue;
+        const hki_range_figures *range = hki_figures_range(&w->model->figures->link[link], w->bytes[send]);
+        sum += path->parts[link] * (range->alpha_ps + hki_bytes_ps(w->bytes[send], range->beta_ps));
+    }
+    sum /= HKI_PATH_PARTS;
+    return sum > occupied ? sum - occupied : 0;
+}
+
+/* Of a message's latency, what occupies nobody: a crowded receiver is not there when it comes. */
+static uint64_t latency(const walk *w, uint32_t send)
+{
+    const step_state *state = &w->steps[send];
+    const crowding *crowd = &w->crowded[w->traces->steps[w->traces->steps[send].mate].rank];
+    uint64_t free = w->paths ? mean_latency(w, send) : free_latency(state->range);
+    return free + state->hops_ps + crowd->turn_ps;
+}
+
+/* Begins to flow: both ways are taken. */
+static void begin_flow(walk *w, uint32_t send, uint64_t now)
+{
+    const hki_trace_step *step = &w->traces->steps[send];
+    step_state *state = &w->steps[send];
+    uint32_t receiver = w->traces->steps[step->mate].rank;
+    rank_state *to = &w->ranks[receiver];
+    state->left = *hki_later(&state->left, &to->in);
+    to->in_busy = true;
+    hki_moment moved = move_bytes(w, receiver, &state->left, w->bytes[send], state->range->core_ps);
+    hki_spend_alpha(&moved, latency(w, send)); /* the last byte is seen so late */
+    moved.rounds = moved.rounds > state->left.rounds ? moved.rounds : state->left.rounds + 1;
+    w->steps[step->mate].moved = moved;
+    uint64_t begin = now + state->range->overhead_ps;
+    if (w->paths || w->bytes[send] == 0) {
+        const hki_path *path = w->paths ? &w->paths[send] : NULL;
+        uint64_t pace = state->beta_ps;
+        if (path && path->crowd_ps > pace)
+            pace = path->crowd_ps;
+        if (path && path->crowd * state->beta_ps > pace)
+            pace = path->crowd * state->beta_ps;
+        push(w, begin + hki_bytes_ps(w->bytes[send], pace), FLOWN, send, 0);
+        state->flow = NONE;
+        return;
+    }
+    state->flow = hki_flows_start(&w->flows, w->traces->rank[step->rank], step->peer, w->bytes[send], state->beta_ps,
+                                  begin, send);
+    if (state->flow == NONE)
+        w->no_memory = true;
+}
+
+/* Sends a posted message off if it can go now. */
+static bool try_leave(walk *w, uint32_t send, uint64_t now)
+{
+    const hki_trace_step *step = &w->traces->steps[send];
+    step_state *state = &w->steps[send], *other = &w->steps[step->mate];
+    rank_state *from = rank_of(w, send), *to = rank_of(w, step->mate);
+    bool rendezvous = state->range->rendezvous;
+    if (from->out_busy || (rendezvous && (to->in_busy || !(other->phase & POSTED))))
+        return false;
+    take_out(w, &from->sends, send, 0);
+    if (rendezvous)
+        take_out(w, &to->waiting, send, 1);
+    state->phase |= LEFT;
+    from->out_busy = true;
+    state->left = *hki_later(&state->mark, &from->out);
+    if (rendezvous)
+        state->left = *hki_later(&state->left, &other->mark);
+    state->moved = move_bytes(w, step->rank, &state->left, w->bytes[send], state->range->core_ps);
+    if (to->in_busy) {
+        append(w, &to->held, send, 1);
+        state->phase |= HELD;
+        hki_moment out = state->left;
+        hki_spend_alpha(&out, state->range->overhead_ps);
+        hki_spend_beta(&out, state->alone_ps);
+        from->out = out;
+        complete_at(w, send, hki_later(&out, &state->moved));
+        push(w, out.at, OUT, step->rank, 0);
+        return true;
+    }
+    begin_flow(w, send, now);
+    return true;
+}
+
+static void free_out(walk *w, uint32_t rank, uint64_t now)
+{
+    rank_state *r = &w->ranks[rank];
+    r->out_busy = false;
+    for (uint32_t send = r->sends.head; send != NONE && !r->out_busy;) {
+        uint32_t next = w->steps[send].next[0];
+        try_leave(w, send, now);
+        send = next;
+    }
+}
+
+static void free_in(walk *w, uint32_t rank, uint64_t now)
+{
+    rank_state *r = &w->ranks[rank];
+    r->in_busy = false;
+    if (r->held.head != NONE) {
+        uint32_t send = r->held.head;
+        take_out(w, &r->held, send, 1);
+        begin_flow(w, send, now);
+        return;
+    }
+    for (uint32_t send = r->waiting.head; send != NONE && !r->in_busy;) {
+        uint32_t next = w->steps[send].next[1];
+        try_leave(w, send, now);
+        send = next;
+    }
+}
+
+/* A message is here and its RECV is posted. */
+static void finish_receive(walk *w, uint32_t recv)
+{
+    const hki_trace_step *step = &w->traces->steps[recv];
+    rank_state *r = &w->ranks[step->rank];
+    step_state *state = &w->steps[recv];
+    hki_moment end = *hki_later(&state->mark, &state->moved);
+    if (step->verb == HKI_VERB_RECV_REDUCE) {
+        hki_moment reduced = *hki_later(&end, &r->core);
+        uint64_t gamma = w->model->figures->gamma_ps[w->model->type][w->model->operators];
+        hki_spend_gamma(&reduced, core_time(w, step->rank, hki_bytes_ps(w->bytes[recv], gamma)));
+        r->core = end = reduced;
+    }
+    complete_at(w, recv, &end);
+}
+
+static void on_made(walk *w, uint32_t index, uint64_t now)
+{
+    const hki_trace_step *step = &w->traces->steps[index];
+    step_state *state = &w->steps[index];
+    rank_state *r = &w->ranks[step->rank];
+    state->phase |= POSTED;
+    if (step->verb == HKI_VERB_SEND) {
+        look_up(w, index);
+        r->sent += w->bytes[index];
+        append(w, &r->sends, index, 0);
+        if (state->range->rendezvous)
+            append(w, &rank_of(w, step->mate)->waiting, index, 1);
+        try_leave(w, index, now);
+    } else if (state->phase & HERE) {
+        finish_receive(w, index);
+    } else if (w->steps[step->mate].phase == POSTED) {
+        try_leave(w, step->mate, now);
+    }
+}
+
+/* The message has passed: frees the ways, and knows when it arrives. */
+static void on_flown(walk *w, uint32_t send, uint64_t now)
+{
+    const hki_trace_step *step = &w->traces->steps[send];
+    step_state *state = &w->steps[send];
+    uint32_t receiver = w->traces->steps[step->mate].rank;
+    if (state->flow != NONE)
+        hki_flows_end(&w->flows, state->flow);
+    hki_moment end = state->left, arrival;
+    hki_spend_alpha(&end, state->range->overhead_ps);
+    hki_spend_beta(&end, state->alone_ps);
+    if (now > end.at)
+        hki_spend_contention(&end, now - end.at);
+    arrival = end;
+    hki_spend_alpha(&arrival, latency(w, send));
+    arrival.rounds++;
+    state->left = arrival;
+    push(w, arrival.at, ARRIVED, send, 0);
+    w->ranks[receiver].in = end;
+    bool held = state->phase & HELD;
+    if (!held) {
+        w->ranks[step->rank].out = end;
+        if (!state->range->rendezvous)
+            complete_at(w, send, hki_later(&end, &state->moved));
+        free_out(w, step->rank, now);
+    }
+    free_in(w, receiver, now);
+}
+
+static void on_arrived(walk *w, uint32_t send)
+{
+    uint32_t recv = w->traces->steps[send].mate;
+    step_state *state = &w->steps[send], *other = &w->steps[recv];
+    if (state->range->rendezvous)
+        complete_at(w, send, hki_later(&state->left, &state->moved));
+    other->moved = *hki_later(&state->left, &other->moved);
+    other->phase |= HERE;
+    if (other->phase & POSTED)
+        finish_receive(w, recv);
+}
+
+static void on_done(walk *w, uint32_t index)
+{
+    const hki_trace_step *step = &w->traces->steps[index];
+    const hki_moment *end = &w->steps[index].mark;
+    w->complete++;
+    if (end->at > w->end.at || w->complete == 1) {
+        w->end = *end;
+        w->last = step->rank;
+    }
+    const uint32_t *successors = w->traces->successors + step->first_successor;
+    for (uint32_t i = 0; i < step->successor_count; i++) {
+        step_state *next = &w->steps[successors[i]];
+        next->ready = *hki_later(&next->ready, end);
+        if (--next->waits == 0)
+            become_ready(w, successors[i]);
+    }
+}
+
+/* ---- the whole ---- */
+
+static void handle(walk *w, const hki_event *e)
+{
+    switch ((event_kind)e->kind) {
+    case MADE:
+        on_made(w, e->what, e->at);
+        break;
+    case OUT:
+        free_out(w, e->what, e->at);
+        break;
+    case FLOWN: {
+        uint32_t flow = w->steps[e->what].flow;
+        bool moot =
+            flow != NONE && (w->flows.flows[flow].version != e->version || w->flows.flows[flow].owner != e->what);
+        if (!moot)
+            on_flown(w, e->what, e->at);
+        break;
+    }
+    case ARRIVED:
+        on_arrived(w, e->what);
+        break;
+    case DONE:
+        on_done(w, e->what);
+        break;
+    }
+}
+
+/* Works out the new ends of flows once all that happens at this moment has happened. */
+static void settle_flows(walk *w, uint64_t now)
+{
+    uint32_t slot;
+    uint64_t end;
+    while (hki_flows_changed(&w->flows, now, &slot, &end)) {
+        const hki_flow *flow = &w->flows.flows[slot];
+        push(w, end > now ? end : now, FLOWN, flow->owner, flow->version);
+    }
+}
+
+static void run(walk *w)
+{
+    const hki_traces *traces = w->traces;
+    for (uint32_t i = 0; i < hki_traces_steps(traces); i++)
+        if (w->steps[i].waits == 0)
+            become_ready(w, i);
+    hki_event next;
+    while (!w->no_memory && hki_events_pop(&w->events, &next)) {
+        handle(w, &next);
+        if (w->flows.dirty_count && hki_events_next(&w->events) > next.at)
+            settle_flows(w, next.at);
+    }
+}
+
+static crowding crowding_of(const hki_model *model, uint32_t host)
+{
+    const hki_cluster_host *at = &model->cluster->hosts[host];
+    crowding crowd = {.ranks = at->ranks, .capacity = at->capacity};
+    if (at->ranks > at->capacity)
+        crowd.turn_ps = model->figures->switch_ps * at->ranks / at->capacity / 2;
+    return crowd;
+}
+
+/* Of every rank; where some stand for all, the host that is most crowded counts. */
+static void find_crowding(walk *w)
+{
+    const hki_cluster *cluster = w->model->cluster;
+    crowding worst = {.capacity = 1};
+    for (uint32_t host = 0; w->paths && host < cluster->host_count; host++) {
+        crowding crowd = crowding_of(w->model, host);
+        if (crowd.ranks * worst.capacity > worst.ranks * crowd.capacity)
+            worst = crowd;
+    }
+    for (uint32_t i = 0; i < w->traces->count; i++)
+        w->crowded[i] = w->paths ? worst : crowding_of(w->model, cluster->seats[w->traces->rank[i]].host);
+}
+
+static hk_status open_walk(walk *w)
+{
+    const hki_traces *traces = w->traces;
+    uint32_t steps = hki_traces_steps(traces);
+    w->steps = calloc((size_t)steps + 1, sizeof *w->steps);
+    w->ranks = calloc((size_t)traces->count + 1, sizeof *w->ranks);
+    w->crowded = calloc((size_t)traces->count + 1, sizeof *w->crowded);
+    if (!w->steps || !w->ranks || !w->crowded)
+        return hki_error(HK_ERR_NO_MEMORY, "no memory to price a schedule of %u steps", steps);
+    for (uint32_t i = 0; i < steps; i++) {
+        w->steps[i].waits = traces->steps[i].waits;
+        w->steps[i].flow = NONE;
+    }
+    const list empty = {NONE, NONE};
+    for (uint32_t i = 0; i < traces->count; i++)
+        w->ranks[i].sends = w->ranks[i].waiting = w->ranks[i].held = empty;
+    find_crowding(w);
+    return w->paths ? HK_OK : hki_flows_open(&w->flows, w->model->cluster, w->model->figures, traces->count);
+}
+
+static void close_walk(walk *w)
+{
+    hki_flows_close(&w->flows);
+    free(w->steps);
+    free(w->ranks);
+    free(w->crowded);
+    hki_events_free(&w->events);
+}
+
+static void report(const walk *w, hki_price *price)
+{
+    hki_moment end = w->end;
+    hki_spend_alpha(&end, w->crowded[w->last].turn_ps);
+    *price = (hki_price){.total_ps = end.at,
+                         .alpha_ps = end.alpha,
+                         .beta_ps = end.beta,
+                         .gamma_ps = end.gamma,
+                         .contention_ps = end.contention,
+                         .rounds = end.rounds};
+    for (uint32_t i = 0; i < w->traces->count; i++)
+        price->bytes_sent = w->ranks[i].sent > price->bytes_sent ? w->ranks[i].sent : price->bytes_sent;
+}
+
+hk_status hki_walk(const hki_model *model, const hki_traces *traces, const uint64_t *bytes, const hki_path *paths,
+                   hki_price *price)
+{
+    walk w = {.model = model, .traces = traces, .bytes = bytes, .paths = paths};
+    hk_status status = open_walk(&w);
+    if (status == HK_OK) {
+        run(&w);
+        if (w.no_memory)
+            status = hki_error(HK_ERR_NO_MEMORY, "no memory to price a schedule");
+        else if (w.complete < hki_traces_steps(traces))
+            status = hki_error(HK_ERR_INTERNAL, "%u of %u steps never end", hki_traces_steps(traces) - w.complete,
+                               hki_traces_steps(traces));
+        else
+            report(&w, price);
+    }
+    close_walk(&w);
+    return status;
+}
