@@ -86,8 +86,8 @@ static double sent(const hki_call *call)
 
 static hki_alike alike(const hki_call *call)
 {
-    uint32_t nodes, size;
-    return even_nodes(call, &nodes, &size) && (nodes & (nodes - 1)) == 0 ? HKI_ALIKE : HKI_UNLIKE;
+    hki_nodes nodes = hki_nodes_of(call);
+    return hki_nodes_even(&nodes) && (nodes.count & (nodes.count - 1)) == 0 ? HKI_ALIKE : HKI_UNLIKE;
 }
 
 const hki_algorithm hki_algorithm_allreduce_hierarchical = {

@@ -103,7 +103,7 @@ hki_sizes hki_price_sizes(hki_collective collective, uint32_t ranks, uint64_t by
 static bool same_call(const memory *m, const hki_algorithm *algorithm, const hki_call *call)
 {
     return m->algorithm == algorithm && m->call.segments == call->segments && m->call.ranks == call->ranks &&
-           m->call.root == call->root && m->call.nodes == call->nodes;
+           m->call.root == call->root && m->call.levels == call->levels;
 }
 
 /* Traces all ranks, unless that is too much. */

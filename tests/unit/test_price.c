@@ -257,21 +257,16 @@ static void compare_all(hki_cluster *cluster, uint64_t bytes)
 {
     size_t count;
     const hki_algorithm *all = hki_algorithms(&count);
-    uint32_t *nodes = malloc(cluster->rank_count * sizeof *nodes);
-    assert_non_null(nodes);
-    for (uint32_t rank = 0; rank < cluster->rank_count; rank++)
-        nodes[rank] = cluster->seats[rank].host;
     for (size_t i = 0; i < count; i++)
         for (uint32_t segments = 1; segments <= 16; segments *= 16) {
             hki_call call = call_of(all[i].collective, cluster->rank_count, segments);
-            call.nodes = cluster->host_count > 1 ? nodes : NULL;
+            call.levels = cluster->levels;
             bool shares = all[i].alike != NULL;
             if (segments > 1 && (!all[i].segmented || bytes / segments / (shares ? call.ranks : 1) < 4096))
                 continue;
             if (!hki_algorithm_refuses(&all[i], &call))
                 compare(cluster, &all[i], &call, bytes);
         }
-    free(nodes);
     hki_cluster_free(cluster);
 }
 
