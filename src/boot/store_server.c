@@ -394,7 +394,8 @@ static void release(server *self)
     if (self->wake >= 0)
         close(self->wake);
     hk_store_free(self->table);
-    hki_tls_context_free(self->tls);
+    if (self->owner == getpid()) /* a lock of OpenSSL's may have been held when a child was forked */
+        hki_tls_context_free(self->tls);
     explicit_bzero(&self->identity, sizeof self->identity);
     free(self);
 }

@@ -16,6 +16,9 @@ const world_way world_ways[] = {
     {.name = "unasked_little", .needs = "shm", .settings = "HOCKET_TRANSPORT=shm HOCKET_EAGER=64", .hosts = 1},
     {.name = "verified", .needs = "shm", .settings = "HOCKET_TRANSPORT=shm HOCKET_VERIFY=1", .hosts = 1},
     {.name = "tcp", .needs = "tcp", .settings = "HOCKET_TRANSPORT=tcp", .hosts = 1},
+#ifdef HKI_HAVE_OPENSSL
+    {.name = "tls", .needs = "tcp", .settings = "HOCKET_TRANSPORT=tcp HOCKET_TLS=required", .hosts = 1},
+#endif
     {.name = "mixed", .needs = "shm tcp", .settings = "HOCKET_TRANSPORT=shm,tcp", .hosts = 2},
     {.name = "interleaved",
      .needs = "shm tcp",
