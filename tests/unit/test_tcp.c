@@ -13,7 +13,9 @@
 #include <cmocka.h>
 
 extern const hk_transport_ops hk_transport_tcp;
-static const pair_transport local = {"tcp", &hk_transport_tcp, "INTERFACE=127.0.0.1", false};
+static const pair_transport plain = {"tcp", &hk_transport_tcp, "INTERFACE=127.0.0.1", false};
+static const pair_transport plain_narrow = {"tcp", &hk_transport_tcp, "INTERFACE=127.0.0.1 SOCKET_BUFFER=64K", true};
+static const pair_transport *local = &plain, *narrow = &plain_narrow; /* of the tests that run */
 
 enum { ADDRESSES_AT = 16 }; /* in what a transport publishes */
 
@@ -44,7 +46,7 @@ static void of_two_dials_at_once_one_connection_comes(void **state)
 {
     (void)state;
     for (int i = 0; i < 60; i++)
-        assert_true(pair_run(&local, dial_at_once, "", i % 3 == 0));
+        assert_true(pair_run(local, dial_at_once, "", i % 3 == 0));
 }
 
 /* One end waits before it even looks: the other's dial alone makes the connection, without its help. */
@@ -65,8 +67,8 @@ static bool dial_from_one_end(pair_end *end)
 static void a_rank_that_does_not_call_is_connected_to(void **state)
 {
     (void)state;
-    assert_true(pair_run(&local, dial_from_one_end, "", false));
-    assert_true(pair_run(&local, dial_from_one_end, "", true));
+    assert_true(pair_run(local, dial_from_one_end, "", false));
+    assert_true(pair_run(local, dial_from_one_end, "", true));
 }
 
 /* ---- what was accepted leaves without the sender's help ---- */
@@ -99,8 +101,7 @@ static bool owe_body(pair_end *end)
 static void what_was_accepted_leaves_by_itself(void **state)
 {
     (void)state;
-    const pair_transport narrow = {"tcp", &hk_transport_tcp, "INTERFACE=127.0.0.1 SOCKET_BUFFER=64K", true};
-    assert_true(pair_run(&narrow, owe_body, "", true));
+    assert_true(pair_run(narrow, owe_body, "", true));
 }
 
 /* ---- strangers ---- */
@@ -172,7 +173,7 @@ static bool rude_body(pair_end *end)
 static void strangers_change_nothing(void **state)
 {
     (void)state;
-    assert_true(pair_run(&local, rude_body, "", true));
+    assert_true(pair_run(local, rude_body, "", true));
 }
 
 /* The door is open to the peer although strangers hold it. */
@@ -194,7 +195,7 @@ static bool crowded_body(pair_end *end)
 static void silent_strangers_do_not_keep_the_peer_out(void **state)
 {
     (void)state;
-    assert_true(pair_run(&local, crowded_body, "", true));
+    assert_true(pair_run(local, crowded_body, "", true));
 }
 
 /* ---- no way ---- */
@@ -356,8 +357,70 @@ static bool orphan_body(pair_end *end)
 static void a_child_does_not_keep_its_parents_connections(void **state)
 {
     (void)state;
-    assert_true(pair_run(&local, orphan_body, "", true));
+    assert_true(pair_run(local, orphan_body, "", true));
 }
+
+/* ---- TLS ---- */
+
+#ifdef HKI_HAVE_OPENSSL
+
+/* Dials an end whose HOCKET_TLS is another: the reason, which comes long before HOCKET_CONNECT_TIMEOUT. */
+static void meet_another_kind(const char *own, const char *others, const char *wanted)
+{
+    pair_end end = {.settings = own}, other = {.settings = others};
+    const char *reason = NULL;
+    assert_true(pair_open(&end, &hk_transport_tcp, 0, 2, "") && pair_open(&other, &hk_transport_tcp, 1, 2, ""));
+    strcpy(other.self.host_name, "there");
+    assert_int_equal(end.ops->connect(end.transport, &other.self, other.address, other.address_bytes, &end.link),
+                     HK_OK);
+    assert_int_equal(other.ops->connect(other.transport, &end.self, end.address, end.address_bytes, &other.link),
+                     HK_OK); /* so that it accepts */
+    wait_for_the_end(&end);
+    (void)end.ops->link_state(end.link, &reason);
+    if (strstr(reason, wanted) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", reason, wanted);
+    assert_non_null(strstr(reason, "rank 1 on there"));
+    assert_non_null(strstr(reason, "rank 0 on here"));
+    assert_true(pair_counter(&other, "refused") > 0);
+    end.ops->close(end.transport, 0);
+    other.ops->close(other.transport, 0);
+}
+
+static void ends_that_differ_in_tls_say_so(void **state)
+{
+    static const char off[] = "INTERFACE=127.0.0.1", on[] = "INTERFACE=127.0.0.1 TLS=required";
+    (void)state;
+    meet_another_kind(off, on, "HOCKET_TLS is off here and required there");
+    meet_another_kind(on, off, "HOCKET_TLS is required here and off there");
+}
+
+static int run_with_tls(void)
+{
+    static const pair_transport secure = {"tcp", &hk_transport_tcp, "INTERFACE=127.0.0.1 TLS=required", false};
+    static const pair_transport secure_narrow = {"tcp", &hk_transport_tcp,
+                                                 "INTERFACE=127.0.0.1 TLS=required SOCKET_BUFFER=64K", true};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(of_two_dials_at_once_one_connection_comes),
+        cmocka_unit_test(a_rank_that_does_not_call_is_connected_to),
+        cmocka_unit_test(what_was_accepted_leaves_by_itself),
+        cmocka_unit_test(strangers_change_nothing),
+        cmocka_unit_test(silent_strangers_do_not_keep_the_peer_out),
+        cmocka_unit_test(a_child_does_not_keep_its_parents_connections),
+        cmocka_unit_test(ends_that_differ_in_tls_say_so),
+    };
+    local = &secure;
+    narrow = &secure_narrow;
+    return cmocka_run_group_tests_name("tcp with TLS", tests, NULL, NULL);
+}
+
+#else
+
+static int run_with_tls(void)
+{
+    return 0;
+}
+
+#endif
 
 int main(void)
 {
@@ -374,5 +437,5 @@ int main(void)
         cmocka_unit_test(an_interface_that_is_not_there_is_an_error),
         cmocka_unit_test(a_child_does_not_keep_its_parents_connections),
     };
-    return cmocka_run_group_tests_name("tcp", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("tcp", tests, NULL, NULL) + run_with_tls();
 }
