@@ -1,11 +1,26 @@
 #include "certificates.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
+bool certificates_remove(const char *directory)
+{
+    static const char *const names[] = {"ca", "other", "good", "expired", "stranger"};
+    char path[512];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s.pem", directory, names[i]);
+        unlink(path);
+        snprintf(path, sizeof path, "%s/%s.key", directory, names[i]);
+        unlink(path);
+    }
+    return rmdir(directory) == 0;
+}
+
 #ifdef HKI_HAVE_OPENSSL
 
 #include <openssl/ec.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
 enum { DAY = 24 * 3600 };

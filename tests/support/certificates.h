@@ -7,5 +7,7 @@
 /* Two authorities, "ca" and "other"; by ca, "good" and "expired" (a day ago); by other, "stranger". False, with nothing
  * said, when the tests were built without OpenSSL. */
 bool certificates_make(const char *directory);
+/* Removes them, and the directory. */
+bool certificates_remove(const char *directory);
 
 #endif
