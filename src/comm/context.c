@@ -64,8 +64,9 @@ static __attribute__((destructor)) void depart(void)
     }
 }
 
-/* OpenSSL is torn down by a handler of exit, before destructors, if the program had initialised it itself: whoever may
- * need it to say goodbye leaves before. Called once OpenSSL is loaded, so that this handler runs first. */
+/* Nothing of OpenSSL may be called after its tear-down (OPENSSL_cleanup), which, if the program has initialised it
+ * itself, is a handler of exit and so runs before destructors: whoever needs it for the goodbye leaves before.
+ * Registered once OpenSSL is loaded, this handler runs first. */
 static void depart_early(void)
 {
     (void)atexit(depart);

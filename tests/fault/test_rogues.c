@@ -3,6 +3,7 @@
  * somebody who has listened in. Results stay right, nobody is stopped or let in, memory and descriptors stay bounded,
  * and who was refused is said, with its address, a bounded number of times. With TLS and without.
  */
+#include "../support/ports.h"
 #include "../support/ranks.h"
 
 #include "base/settings.h"
@@ -349,15 +350,6 @@ static _Noreturn void be_rogue(scene *where)
 }
 
 /* ---- the test ---- */
-
-static uint16_t free_port(void)
-{
-    hki_address any = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
-    int fd = hki_socket_listen(&any, 0);
-    assert_true(fd >= 0);
-    close(fd);
-    return any.port;
-}
 
 static int count_lines(const char *path, const char *part)
 {

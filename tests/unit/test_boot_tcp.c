@@ -1,4 +1,6 @@
 /* Finding each other over TCP: threads as ranks, and strangers who should not be among them. */
+#include "../support/ports.h"
+
 #include "base/clock.h"
 #include "base/settings.h"
 #include "boot/boot.h"
@@ -35,16 +37,6 @@ static bool says(const char *error, const char *text)
     if (!strstr(error, text))
         print_error("\"%s\" is not in: %s\n", text, error);
     return strstr(error, text) != NULL;
-}
-
-/* A port that was free a moment ago. */
-static uint16_t free_port(void)
-{
-    hki_address any = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
-    int fd = hki_socket_listen(&any, 0);
-    assert_true(fd >= 0);
-    close(fd);
-    return any.port;
 }
 
 static void sleep_ms(long ms)
@@ -613,16 +605,11 @@ static void silent_connections_give_way(void **state)
 
 #ifdef HKI_HAVE_OPENSSL
 
-static void set_tls(const char *value)
-{
-    setenv("HOCKET_TLS", value, 1);
-    hki_settings_reset();
-}
-
 static int with_tls(void **state)
 {
     (void)state;
-    set_tls("required");
+    setenv("HOCKET_TLS", "required", 1);
+    hki_settings_reset();
     return 0;
 }
 
@@ -634,85 +621,15 @@ static int without_tls(void **state)
     return 0;
 }
 
-static void a_value_goes_through_tls_whole(void **state)
-{
-    (void)state;
-    hk_store *server, *client;
-    uint16_t port = free_port();
-    size_t bytes = 1 << 20, room = bytes;
-    char *value = malloc(bytes), *got = malloc(bytes);
-    for (size_t i = 0; i < bytes; i++)
-        value[i] = (char)(i * 7 + i / 251);
-    assert_int_equal(hk_store_tcp("127.0.0.1", port, 1, right_key, KEY_BYTES, 5, &server), HK_OK);
-    assert_int_equal(hk_store_tcp("127.0.0.1", port, 0, right_key, KEY_BYTES, 5, &client), HK_OK);
-    assert_int_equal(client->set(client->context, "large", value, bytes), HK_OK);
-    assert_int_equal(client->get(client->context, "large", got, &room, 5), HK_OK);
-    assert_int_equal(room, bytes);
-    assert_memory_equal(got, value, bytes);
-    hk_store_free(client);
-    hk_store_free(server);
-    free(value);
-    free(got);
-}
-
-/* One end has TLS, the other has not: both ways round, the client is told at once, and the store goes on. */
-static void ends_that_differ_in_tls_are_told(void **state)
-{
-    (void)state;
-    static const char *const words[2][2] = {{"off", "required"}, {"required", "off"}};
-    for (int i = 0; i < 2; i++) {
-        hk_store *server, *client;
-        uint16_t port = free_port();
-        set_tls(words[i][0]);
-        assert_int_equal(hk_store_tcp("127.0.0.1", port, 1, right_key, KEY_BYTES, 5, &server), HK_OK);
-        set_tls(words[i][1]);
-        assert_int_equal(hk_store_tcp("127.0.0.1", port, 0, right_key, KEY_BYTES, 20, &client), HK_ERR_REFUSED);
-        assert_true(says(hk_last_error(), "HOCKET_TLS"));
-        assert_true(says(hk_last_error(), i == 0 ? "off there" : "required there"));
-        assert_true(says(hk_last_error(), "127.0.0.1"));
-        set_tls(words[i][0]);
-        assert_int_equal(hk_store_tcp("127.0.0.1", port, 0, right_key, KEY_BYTES, 5, &client), HK_OK);
-        assert_int_equal(client->set(client->context, "k", "v", 1), HK_OK);
-        assert_holds(server, "k", "v");
-        hk_store_free(client);
-        hk_store_free(server);
-    }
-}
-
-static void tls_needs_a_key_or_a_certificate(void **state)
-{
-    (void)state;
-    hk_store *store;
-    assert_int_equal(hk_store_tcp("127.0.0.1", free_port(), 1, NULL, 0, 5, &store), HK_ERR_SETTING);
-    assert_true(says(hk_last_error(), "HOCKET_TLS_CERTIFICATE"));
-}
-
-static void another_key_is_refused_within_tls(void **state)
-{
-    (void)state;
-    hk_store *server, *client;
-    uint16_t port = free_port();
-    assert_int_equal(hk_store_tcp("127.0.0.1", port, 1, right_key, KEY_BYTES, 5, &server), HK_OK);
-    assert_int_equal(hk_store_tcp("127.0.0.1", port, 0, wrong_key, KEY_BYTES, 20, &client), HK_ERR_REFUSED);
-    assert_true(says(hk_last_error(), "another job key"));
-    assert_int_equal(hk_store_tcp("127.0.0.1", port, 0, right_key, KEY_BYTES, 5, &client), HK_OK);
-    hk_store_free(client);
-    hk_store_free(server);
-}
-
 static int run_with_tls(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_ends_of_a_store_keep_the_rules),
-        cmocka_unit_test(a_value_goes_through_tls_whole),
-        cmocka_unit_test(another_key_is_refused_within_tls),
         cmocka_unit_test(a_child_that_frees_its_copy_hurts_nobody),
         cmocka_unit_test(ranks_join_in_any_order_of_starting),
         cmocka_unit_test(two_jobs_at_once_do_not_meet),
         cmocka_unit_test(ranks_meet_by_a_unique_id),
         cmocka_unit_test(silent_connections_give_way),
-        cmocka_unit_test(ends_that_differ_in_tls_are_told),
-        cmocka_unit_test_setup(tls_needs_a_key_or_a_certificate, with_tls),
     };
     return cmocka_run_group_tests_name("boot_tcp with TLS", tests, with_tls, without_tls);
 }
