@@ -127,8 +127,8 @@ static const char *hear_hello(hki_handshake *shake)
     if (wrong != NULL)
         return wrong;
     uint32_t purpose = hki_wire_get32(hello + AT_PURPOSE);
-    bool watch = shake->purpose == HKI_PURPOSE_LINK && purpose == HKI_PURPOSE_WATCH;
-    if (purpose != (uint32_t)shake->purpose && !watch)
+    bool beside = purpose == HKI_PURPOSE_WATCH || (purpose > HKI_PURPOSE_LANE && purpose <= HKI_PURPOSE_LAST_LANE);
+    if (purpose != (uint32_t)shake->purpose && !(shake->purpose == HKI_PURPOSE_LINK && beside))
         return "the other end connects for another purpose";
     shake->purpose = (hki_purpose)purpose;
     if (hki_wire_get32(hello + AT_SERVER) != shake->parties.server_rank ||

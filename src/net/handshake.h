@@ -43,7 +43,10 @@ enum {
 typedef enum hki_purpose {
     HKI_PURPOSE_LINK = 1,
     HKI_PURPOSE_STORE = 2,
-    HKI_PURPOSE_WATCH = 3 /* comes to those who listen for links */
+    /* These come to those who listen for links: */
+    HKI_PURPOSE_WATCH = 3,
+    HKI_PURPOSE_LANE = 16, /* plus the number of the lane */
+    HKI_PURPOSE_LAST_LANE = 31
 } hki_purpose;
 
 /* Who is at both ends, as the client says, and as the server must find it. */

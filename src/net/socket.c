@@ -77,16 +77,27 @@ int hki_socket_listen(hki_address *address, size_t buffer)
     return fd;
 }
 
-int hki_socket_connect(const hki_address *to, size_t buffer)
+int hki_socket_connect_from(const hki_address *from, const hki_address *to, size_t buffer)
 {
     struct sockaddr_storage where;
     int fd = make(to, buffer);
     if (fd < 0)
         return fd;
-    socklen_t length = hki_address_to_socket(to, &where);
+    socklen_t length;
+    if (from != NULL) {
+        length = hki_address_to_socket(from, &where);
+        if (bind(fd, (const struct sockaddr *)&where, length) != 0)
+            return give_up(fd);
+    }
+    length = hki_address_to_socket(to, &where);
     if (connect(fd, (const struct sockaddr *)&where, length) != 0 && errno != EINPROGRESS)
         return give_up(fd);
     return fd;
+}
+
+int hki_socket_connect(const hki_address *to, size_t buffer)
+{
+    return hki_socket_connect_from(NULL, to, buffer);
 }
 
 int hki_socket_accept(int listener, hki_address *from)

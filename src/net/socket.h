@@ -9,6 +9,8 @@
 int hki_socket_listen(hki_address *address, size_t buffer);
 /* Starts to connect: writable when that has ended, see hki_socket_error. */
 int hki_socket_connect(const hki_address *to, size_t buffer);
+/* The same from that address of this machine; NULL: from whichever leads there. */
+int hki_socket_connect_from(const hki_address *from, const hki_address *to, size_t buffer);
 /* Takes a connection; *from is who it is. -EAGAIN when none waits. */
 int hki_socket_accept(int listener, hki_address *from);
 /* How connecting ended: 0 or an errno. */

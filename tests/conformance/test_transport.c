@@ -19,7 +19,11 @@ static const pair_transport built_in[] = {
     {"tcp over IPv4", &hk_transport_tcp, "INTERFACE=127.0.0.0/8", false},
     {"tcp over IPv6", &hk_transport_tcp, "INTERFACE=::1", false},
     {"tcp with small buffers", &hk_transport_tcp, "INTERFACE=127.0.0.1 SOCKET_BUFFER=64K", .narrow = true},
+    {"tcp with four streams", &hk_transport_tcp, "INTERFACE=127.0.0.1 STREAMS=4", false},
+    {"tcp with four streams and small buffers", &hk_transport_tcp, "INTERFACE=::1 SOCKET_BUFFER=64K STREAMS=4",
+     .narrow = true},
 #ifdef HKI_HAVE_OPENSSL
+    {"tcp with TLS and two streams", &hk_transport_tcp, "INTERFACE=127.0.0.1 TLS=required STREAMS=2", false},
     {"tcp with TLS", &hk_transport_tcp, "INTERFACE=127.0.0.1 TLS=required", false},
     {"tcp with TLS and small buffers", &hk_transport_tcp, "INTERFACE=::1 SOCKET_BUFFER=64K TLS=required",
      .narrow = true},

@@ -165,6 +165,8 @@ static void *run(void *argument)
     while (!atomic_load(&control->stop)) {
         struct epoll_event events[EVENTS];
         take_wishes(transport);
+        if (atomic_exchange(&control->lanes_wanted, false))
+            hki_lanes_dial(transport);
         uint64_t now = hki_now(), next = hki_dial_times(transport, now), other = see_to_owed(transport, now);
         next = other < next ? other : next;
         other = accept_again(transport, now);

@@ -149,9 +149,9 @@ void hki_dial_condemn(hk_link *link, const char *why)
 
 /* ---- dialling ---- */
 
-hki_attempt *hki_attempt_dial(hk_link *link, const hki_address *to, uint64_t deadline)
+hki_attempt *hki_attempt_dial(hk_link *link, const hki_address *from, const hki_address *to, uint64_t deadline)
 {
-    int fd = hki_socket_connect(to, link->transport->buffer);
+    int fd = hki_socket_connect_from(from, to, link->transport->buffer);
     hki_attempt *attempt = fd >= 0 ? begin(link->transport, fd, to, EPOLLOUT) : NULL;
     errno = fd < 0 ? -fd : ENOMEM;
     if (attempt == NULL)
@@ -186,7 +186,7 @@ static void try_next(hk_link *link, uint64_t now)
     uint64_t patience = dial->passes < 4 ? (uint64_t)CONNECT_MS << dial->passes : (uint64_t)LONGEST_CONNECT_MS;
     for (; dial->next < link->candidate_count;) {
         const hki_address *to = &link->candidates[dial->next];
-        dial->attempt = hki_attempt_dial(link, to, now + patience * MS);
+        dial->attempt = hki_attempt_dial(link, NULL, to, now + patience * MS);
         if (dial->attempt != NULL)
             return;
         note_failure(link, strerror(errno), errno == ECONNREFUSED);
@@ -221,6 +221,10 @@ static void dial_failed(hki_attempt *attempt, const char *why, bool refusal)
         hki_watch_failed(attempt, refusal);
         return;
     }
+    if (attempt->lane != 0) {
+        hki_lane_failed(attempt, why);
+        return;
+    }
     hki_attempt_drop(attempt);
     note_failure(link, why, refusal);
     try_next(link, now);
@@ -232,6 +236,10 @@ static void dial_later(hki_attempt *attempt)
     hk_link *link = attempt->link;
     if (attempt->watch != NULL) {
         hki_watch_failed(attempt, false);
+        return;
+    }
+    if (attempt->lane != 0) {
+        hki_lane_failed(attempt, "it puts us off");
         return;
     }
     hki_attempt_drop(attempt);
@@ -260,7 +268,9 @@ static bool connected(hki_attempt *attempt)
     }
     if (attempt->watch != NULL)
         hki_watch_answered(attempt->watch, transport);
-    hki_purpose purpose = attempt->watch != NULL ? HKI_PURPOSE_WATCH : HKI_PURPOSE_LINK;
+    hki_purpose purpose = attempt->watch != NULL ? HKI_PURPOSE_WATCH
+                          : attempt->lane != 0   ? (hki_purpose)(HKI_PURPOSE_LANE + attempt->lane)
+                                                 : HKI_PURPOSE_LINK;
     if (hki_handshake_client(&attempt->shake, &attempt->stream, purpose, &parties, transport->services->token))
         return true;
     dial_failed(attempt, "no random numbers", false);
@@ -278,6 +288,8 @@ static hki_verdict_code admit(void *context, const hki_parties *parties)
     transport->control.strangers--;
     if (attempt->shake.purpose == HKI_PURPOSE_WATCH)
         return hki_watch_admit(attempt, parties);
+    if (attempt->shake.purpose > HKI_PURPOSE_LANE)
+        return hki_lane_admit(attempt, parties);
     if (link == NULL)
         return parties->client_rank < transport->services->ranks ? HKI_LATER : HKI_REFUSE;
     if (link->peer.context != parties->client_id || link->acquaintance)
@@ -360,6 +372,8 @@ void hki_attempt_event(hki_attempt *attempt)
     case HKI_SHAKE_DONE:
         if (attempt->watch != NULL)
             hki_watch_establish(attempt);
+        else if (attempt->lane != 0)
+            hki_lane_establish(attempt);
         else
             establish(attempt->link, attempt);
         break;

@@ -72,6 +72,10 @@ static void read_settings(hk_transport *transport)
     transport->buffer = STANDARD_BUFFER;
     if (hki_parse_bytes(setting(transport, "SOCKET_BUFFER"), &bytes))
         transport->buffer = (size_t)bytes;
+    int streams = atoi(setting(transport, "STREAMS"));
+    transport->streams = streams >= 1 && streams <= HKI_TCP_LANES ? (uint32_t)streams : 1;
+    const char *interfaces = setting(transport, "INTERFACE");
+    transport->striped = *interfaces != '\0' && *interfaces != '^';
     transport->connect_timeout = STANDARD_CONNECT_SECONDS;
     (void)hki_parse_seconds(setting(transport, "CONNECT_TIMEOUT"), &transport->connect_timeout);
     double heartbeat = STANDARD_HEARTBEAT_SECONDS;

@@ -66,12 +66,16 @@ static void compact(hk_link *link)
 /* Whether what has been read ends with the peer's goodbye. */
 static bool ends_with_goodbye(const hk_link *link)
 {
-    size_t at = link->start + link->skip + (link->headed ? link->left + hki_tcp_padding(link->length) : 0);
+    size_t at = link->start + link->skip;
+    if (link->headed && link->lane == 0)
+        at += link->left + hki_tcp_padding(link->length);
     hki_tcp_header header;
     while (at <= link->end && link->end - at >= HKI_TCP_HEADER && hki_tcp_read_header(link->in + at, &header)) {
         if (header.goodbye)
             return true;
-        at += HKI_TCP_HEADER + header.bytes + hki_tcp_padding(header.bytes);
+        at += HKI_TCP_HEADER;
+        if (header.lane == 0)
+            at += header.bytes + hki_tcp_padding(header.bytes);
     }
     return false;
 }
@@ -85,7 +89,7 @@ static void close_link(hk_link *link, hk_link_state state, const char *why)
     link->ended = link->hung_up = true;
     link->ready = false;
     link->state = state;
-    hki_address_text(&link->other_end, other);
+    hki_address_text(link->blamed != NULL ? link->blamed : &link->other_end, other);
     snprintf(link->reason, sizeof link->reason, "rank %d on %.64s (%s) %s", (int)link->peer.rank, link->peer.host_name,
              other, why);
     hki_tcp_forget_owed(link);
@@ -100,7 +104,7 @@ static void close_link(hk_link *link, hk_link_state state, const char *why)
     transport->services->log(transport->services->core, HK_LOG_DEBUG, "tcp: %s", link->reason);
 }
 
-static void finish(hk_link *link, int error)
+void hki_tcp_finish(hk_link *link, int error)
 {
     char why[128];
     if (ends_with_goodbye(link)) {
@@ -128,14 +132,14 @@ static void absorb(hk_link *link)
 {
     while (!link->ended) {
         if (!acquire_buffer(link)) {
-            finish(link, ENOMEM);
+            hki_tcp_finish(link, ENOMEM);
             return;
         }
         compact(link);
         if (link->end == link->capacity) {
             unsigned char *larger = realloc(link->in, link->capacity * 2);
             if (larger == NULL) {
-                finish(link, ENOMEM);
+                hki_tcp_finish(link, ENOMEM);
                 return;
             }
             link->in = larger;
@@ -145,11 +149,11 @@ static void absorb(hk_link *link)
         if (got > 0)
             link->end += (size_t)got;
         else if (got == 0)
-            finish(link, link->error == EPIPE ? 0 : link->error);
+            hki_tcp_finish(link, link->error == EPIPE ? 0 : link->error);
         else if (errno == EAGAIN || errno == EWOULDBLOCK) /* should not be: the kernel said that this is all */
-            finish(link, link->error != 0 ? link->error : ECONNRESET);
+            hki_tcp_finish(link, link->error != 0 ? link->error : ECONNRESET);
         else if (errno != EINTR)
-            finish(link, errno);
+            hki_tcp_finish(link, errno);
     }
 }
 
@@ -202,7 +206,7 @@ static __attribute__((noinline)) hk_transport_result fetch_failed(hk_link *link,
             hki_tcp_release_buffer(link);
         return HK_TRANSPORT_AGAIN;
     }
-    finish(link, error);
+    hki_tcp_finish(link, error);
     return HK_TRANSPORT_LOST;
 }
 
@@ -247,6 +251,7 @@ static bool take_header(hk_link *link)
     link->head = header.frame;
     link->headed = true;
     link->length = link->left = header.bytes;
+    link->lane = header.lane;
     if (header.bytes >= BULK)
         link->bulk = header.bytes > HKI_TCP_BUFFER ? BULK_FRAMES : 1;
     else if (link->bulk > 0)
@@ -259,6 +264,8 @@ static hk_transport_result head(hk_link *link)
 {
     if (!link->headed && !take_header(link))
         return HK_TRANSPORT_AGAIN;
+    if (link->lane != 0)
+        return hki_lane_lives(link) ? HK_TRANSPORT_OK : HK_TRANSPORT_AGAIN;
     size_t there = link->end - link->start;
     if (there >= link->left || (link->left > HK_TRANSPORT_WHOLE && !link->ended))
         return HK_TRANSPORT_OK;
@@ -277,7 +284,7 @@ hk_transport_result hki_tcp_peek(hk_link *link, hk_arrival *arrival)
         if (result != HK_TRANSPORT_OK)
             return result;
     }
-    bool whole = link->end - link->start >= link->left;
+    bool whole = link->lane == 0 && link->end - link->start >= link->left;
     arrival->frame = link->head;
     arrival->bytes = link->left;
     arrival->data = !whole ? NULL : link->in != NULL ? link->in + link->start : nothing;
@@ -311,6 +318,8 @@ hk_transport_result hki_tcp_read(hk_link *link, void *destination, size_t bytes,
     *moved = 0;
     if (bytes > link->left)
         bytes = link->left;
+    if (link->lane != 0)
+        return hki_lane_read(link, destination, bytes, moved);
     if (there > 0) {
         *moved = there < bytes ? there : bytes;
         memcpy(destination, link->in + link->start, *moved);
@@ -334,7 +343,10 @@ hk_transport_result hki_tcp_read(hk_link *link, void *destination, size_t bytes,
 
 void hki_tcp_consume(hk_link *link)
 {
-    link->skip = link->left + hki_tcp_padding(link->length);
+    if (link->lane == 0)
+        link->skip = link->left + hki_tcp_padding(link->length);
+    else
+        hki_lane_skip(link, link->left);
     link->headed = false;
     link->left = 0;
     link->transport->counts.frames_in++;
@@ -349,12 +361,16 @@ static bool progresses(hk_link *link)
         return true;
     if (!link->headed)
         return head(link) == HK_TRANSPORT_OK;
+    if (link->lane != 0)
+        return link->left == 0 || hki_lane_pending(link);
     return link->left == 0 || (link->end > link->start && head(link) == HK_TRANSPORT_OK);
 }
 
 bool hki_tcp_pending(hk_link *link)
 {
     while (!progresses(link)) {
+        if (link->headed && link->lane != 0 && !link->hung_up)
+            return false; /* what lies behind the head can wait */
         if (link->ended || (!link->ready && !link->hung_up))
             return false;
         if (fetch(link) != HK_TRANSPORT_OK && !link->news)

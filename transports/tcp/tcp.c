@@ -36,6 +36,15 @@ static void after_fork(void)
     pthread_mutex_unlock(&registry_lock);
 }
 
+static void close_lanes(const hk_link *link)
+{
+    for (uint32_t i = 0; i < link->to_count; i++)
+        close(link->to[i]->stream.fd);
+    for (uint32_t i = 0; i < HKI_TCP_LANES; i++)
+        if (link->from[i] != NULL && link->from[i]->stream.fd >= 0)
+            close(link->from[i]->stream.fd);
+}
+
 static void in_child(void)
 {
     hki_list_each (node, &registry) {
@@ -44,8 +53,11 @@ static void in_child(void)
             close(transport->listeners[i]);
         for (uint32_t rank = 0; rank < transport->services->ranks; rank++) {
             hk_link *link = hki_tcp_link(transport, rank);
-            if (link != NULL && link->stream.fd >= 0)
+            if (link == NULL)
+                continue;
+            if (link->stream.fd >= 0)
                 close(link->stream.fd);
+            close_lanes(link);
         }
         for (uint32_t i = 0; i < atomic_load(&transport->control.watch_count); i++) {
             int fd = atomic_load(&transport->control.watches[i].fd);
@@ -88,13 +100,32 @@ void hki_tcp_need(hk_link *link)
     hki_tcp_control_ring(transport);
 }
 
+/* What an event is about: the rank, and above it 0, a lane from there by its number, or to there by its place. */
+enum { FROM_LANE = 1, TO_LANE = HKI_TCP_LANES + 1, BELL = 0xff, ABOUT_SHIFT = 32 };
+
+bool hki_tcp_listen_to(hk_link *link, const hki_lane *lane, int fd)
+{
+    uint64_t about = lane == NULL ? 0 : lane->outgoing ? TO_LANE + link->to_count : FROM_LANE + lane->number;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+                                .data.u64 = (uint64_t)link->peer.rank | about << ABOUT_SHIFT};
+    return epoll_ctl(link->transport->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void hki_tcp_hang_up(hk_link *link, int error)
+{
+    if (link->state != HK_LINK_UP || link->hung_up)
+        return;
+    link->hung_up = true;
+    link->error = error;
+    hki_tcp_enliven(link);
+}
+
 static void adopt(hk_link *link)
 {
     hk_transport *transport = link->transport;
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = link};
     if (link->offered.fd >= 0)
         hki_watch_keep_alive(transport, link->offered.fd);
-    if (link->offered.fd < 0 || epoll_ctl(transport->epoll, EPOLL_CTL_ADD, link->offered.fd, &event) != 0) {
+    if (link->offered.fd < 0 || !hki_tcp_listen_to(link, NULL, link->offered.fd)) {
         if (link->offered.fd >= 0) {
             snprintf(link->reason, sizeof link->reason, "the connection to rank %d cannot be watched: %s",
                      (int)link->peer.rank, strerror(errno));
@@ -114,6 +145,7 @@ static void adopt(hk_link *link)
 
 void hki_tcp_adopt(hk_transport *transport)
 {
+    hki_lanes_adopt(transport);
     if (atomic_load_explicit(&transport->offers, memory_order_relaxed) == NULL)
         return;
     for (hk_link *link = atomic_exchange(&transport->offers, NULL); link != NULL;) {
@@ -121,6 +153,15 @@ void hki_tcp_adopt(hk_transport *transport)
         adopt(link);
         link = following;
     }
+}
+
+void hki_tcp_relieve(hk_link *link)
+{
+    if (!link->starved && !link->gated)
+        return;
+    link->starved = false;
+    hki_tcp_gate(link, false);
+    link->transport->relieved = true;
 }
 
 static void note(hk_link *link, uint32_t events)
@@ -133,10 +174,24 @@ static void note(hk_link *link, uint32_t events)
         link->ready = true;
         hki_tcp_enliven(link);
     }
-    if ((events & EPOLLOUT) && (link->starved || link->gated)) {
-        link->starved = false;
-        hki_tcp_gate(link, false);
-        link->transport->relieved = true;
+    if (events & EPOLLOUT)
+        hki_tcp_relieve(link);
+}
+
+static void handle(hk_transport *transport, const struct epoll_event *event)
+{
+    uint32_t about = (uint32_t)(event->data.u64 >> ABOUT_SHIFT);
+    hk_link *link = hki_tcp_link(transport, (uint32_t)event->data.u64);
+    uint64_t bell;
+    if (about == BELL) {
+        if (read(transport->event, &bell, sizeof bell) == sizeof bell)
+            hki_tcp_adopt(transport);
+    } else if (about >= TO_LANE) {
+        hki_lane_note(link->to[about - TO_LANE], event->events);
+    } else if (about >= FROM_LANE) {
+        hki_lane_note(link->from[about - FROM_LANE], event->events);
+    } else {
+        note(link, event->events);
     }
 }
 
@@ -146,13 +201,8 @@ void hki_tcp_harvest(hk_transport *transport)
     int count;
     do {
         count = epoll_wait(transport->epoll, events, EVENTS, 0);
-        for (int i = 0; i < count; i++) {
-            uint64_t bell;
-            if (events[i].data.ptr != NULL)
-                note(events[i].data.ptr, events[i].events);
-            else if (read(transport->event, &bell, sizeof bell) == sizeof bell)
-                hki_tcp_adopt(transport);
-        }
+        for (int i = 0; i < count; i++)
+            handle(transport, &events[i]);
     } while (count == EVENTS);
 }
 
@@ -183,13 +233,13 @@ static size_t tcp_poll(hk_transport *transport, uint32_t *ranks, size_t capacity
 /* The kernel waits a quarter of an hour until it gives up a peer that does not answer, and its own shorter limit
  * (TCP_USER_TIMEOUT) also ends connections to peers that merely do not read. Here only silence counts: nothing was
  * acknowledged for a while, though it was sent several times. */
-static bool silent(const hk_link *link)
+static bool silent(const hk_transport *transport, int fd)
 {
     struct tcp_info info = {0};
     socklen_t length = sizeof info;
-    if (getsockopt(link->stream.fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
         return false;
-    double limit = link->transport->heartbeat > 0 ? link->transport->heartbeat * 1000 : SILENT_MS;
+    double limit = transport->heartbeat > 0 ? transport->heartbeat * 1000 : SILENT_MS;
     return info.tcpi_last_ack_recv >= limit && (info.tcpi_retransmits >= UNANSWERED || info.tcpi_probes >= UNANSWERED);
 }
 
@@ -201,11 +251,16 @@ static void look_for_silence(hk_transport *transport)
     transport->next_look = now + LOOK_NS;
     for (uint32_t rank = 0; rank < transport->services->ranks; rank++) {
         hk_link *link = hki_tcp_link(transport, rank);
-        if (link == NULL || link->state != HK_LINK_UP || link->hung_up || !silent(link))
+        if (link == NULL || link->state != HK_LINK_UP || link->hung_up)
             continue;
-        link->hung_up = true;
-        link->error = ETIMEDOUT;
-        hki_tcp_enliven(link);
+        if (silent(transport, link->stream.fd))
+            hki_tcp_hang_up(link, ETIMEDOUT);
+        for (uint32_t i = 0; i < link->to_count; i++) {
+            if (!silent(transport, link->to[i]->stream.fd))
+                continue;
+            link->blamed = &link->to[i]->other_end;
+            hki_tcp_hang_up(link, ETIMEDOUT);
+        }
     }
 }
 
@@ -333,6 +388,7 @@ static void release(hk_transport *transport)
             discard_arrivals(link);
             hki_stream_close(&link->stream);
         }
+        hki_lanes_release(link);
         hki_tcp_release_buffer(link);
         free(link->candidates);
         free(link);
@@ -356,7 +412,7 @@ static void release(hk_transport *transport)
 /* Tables and descriptors: 0 or an errno. */
 static int prepare(hk_transport *transport)
 {
-    struct epoll_event bell = {.events = EPOLLIN};
+    struct epoll_event bell = {.events = EPOLLIN, .data.u64 = (uint64_t)BELL << ABOUT_SHIFT};
     transport->links = calloc(transport->services->ranks, sizeof *transport->links);
     if (transport->links == NULL || !hki_watch_open(transport))
         return ENOMEM;
@@ -409,14 +465,24 @@ static hk_status tcp_open(const hk_transport_services *services, hk_transport **
 
 /* What was sent may still get lost when the connection is closed now. Over loopback nothing gets lost on the way, and
  * waiting for the acknowledgement would only wait for the peer's delay of it. */
-static bool undelivered(const hk_link *link)
+static bool lies_in(int fd, unsigned long question)
 {
     struct tcp_info info = {0};
     socklen_t length = sizeof info;
     int bytes = 0;
+    return ioctl(fd, question, &bytes) == 0 && bytes > 0 &&
+           getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_state != TCP_CLOSE;
+}
+
+static bool undelivered(const hk_link *link)
+{
     unsigned long question = hki_address_is_loopback(&link->other_end) ? SIOCOUTQNSD : SIOCOUTQ;
-    return link->state == HK_LINK_UP && ioctl(link->stream.fd, question, &bytes) == 0 && bytes > 0 &&
-           getsockopt(link->stream.fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_state != TCP_CLOSE;
+    if (link->state != HK_LINK_UP)
+        return false;
+    for (uint32_t i = 0; i < link->to_count; i++)
+        if (lies_in(link->to[i]->stream.fd, question))
+            return true;
+    return lies_in(link->stream.fd, question);
 }
 
 /* What nobody will read any more: left in the kernel, it would make close reset the connection. */
@@ -469,6 +535,8 @@ static size_t tcp_counters(hk_transport *transport, const char **names, uint64_t
         const char *name;
         uint64_t value;
     } table[] = {{"connections", transport->up},
+                 {"lanes", counts->lanes},
+                 {"frames_by_lanes", counts->laned},
                  {"frames_sent", counts->frames_out},
                  {"bytes_sent", counts->bytes_out},
                  {"send_calls", counts->sends},

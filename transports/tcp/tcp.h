@@ -30,6 +30,7 @@ enum {
     HKI_TCP_REASON = 512,
     HKI_TCP_EAGER = 64 << 10,
     HKI_TCP_PIECE = 256 << 10,
+    HKI_TCP_LANED = 128 << 10, /* payloads from here on may go by a lane: for less, a second call costs more; guessed */
     HKI_TCP_BUFFER = 128 << 10, /* of arrivals: an eager frame fits whole, many small ones come by one call */
     HKI_TCP_SPARE_BUFFERS = 8,
     HKI_TCP_WATCHES = 64, /* two for each power of two below the number of ranks */
@@ -69,11 +70,30 @@ typedef struct hki_attempt {
     bool dialled, connecting;
     hk_link *link;    /* dialled: to whom; accepted: from whom, once it has proved itself */
     hki_watch *watch; /* for which it is, instead of a link */
+    uint32_t lane;    /* as which it is to serve the link; 0: as its own connection */
     hk_transport *transport;
     uint64_t deadline;
     hki_address address; /* of the other end */
     hki_handshake shake;
 } hki_attempt;
+
+/* Bytes of accepted frames that the kernel has not taken. Under transport.owing_lock. */
+typedef struct hki_owed {
+    unsigned char *bytes; /* NULL: none */
+    size_t start, end;
+} hki_owed;
+
+/* A connection beside the link's own, for payloads, one way (lanes.c). */
+typedef struct hki_lane {
+    hk_link *link;
+    struct hki_lane *next_offer; /* both threads: stack of lanes that are connected */
+    hki_stream stream;           /* fd -1: over */
+    hki_address other_end;
+    uint32_t number;
+    bool outgoing;
+    bool ready, short_read; /* incoming: as of a link */
+    hki_owed owed;          /* outgoing */
+} hki_lane;
 
 /* A link as the control thread sees it. */
 typedef struct hki_dial {
@@ -105,13 +125,15 @@ struct hk_link {
     size_t length; /* of its payload */
     size_t left;   /* of its payload, not yet taken */
     size_t skip;   /* bytes to drop before the next header */
+    uint32_t lane; /* over which the payload comes; 0: it follows the header */
     uint32_t bulk; /* > 0: large payloads come, so do not buffer what can be read straight to its place */
     bool short_read;
-    bool ready;   /* the socket may have something: set by events, cleared by an empty read */
-    bool hung_up; /* all that will ever come is in the kernel */
-    bool ended;   /* and has been read, or will not be */
-    int error;    /* why it hung up, if known; 0: the peer closed the connection */
-    bool news;    /* the link has ended, and poll has not said so yet */
+    bool ready;                /* the socket may have something: set by events, cleared by an empty read */
+    bool hung_up;              /* all that will ever come is in the kernel */
+    bool ended;                /* and has been read, or will not be */
+    int error;                 /* why it hung up, if known; 0: the peer closed the connection */
+    const hki_address *blamed; /* the end of the connection that did; NULL: of the link's own */
+    bool news;                 /* the link has ended, and poll has not said so yet */
     uint32_t round;
     hki_node lively; /* in transport.lively while there may be something to take */
 
@@ -120,10 +142,17 @@ struct hk_link {
     bool gated;         /* … or was not tried, since only a part would fit */
     bool tight;         /* the socket was full lately */
     bool departed;      /* our goodbye is said */
-    _Atomic bool owing; /* both threads: out[] waits to be sent, under transport.owing_lock */
+    _Atomic bool owing; /* both threads: something is owed, here or on a lane */
     _Atomic bool unsendable;
-    unsigned char *out;
-    size_t out_start, out_end;
+    hki_owed owed;
+
+    /* lanes, once they are connected */
+    hki_lane *from[HKI_TCP_LANES];   /* the peer's, by number */
+    size_t from_skip[HKI_TCP_LANES]; /* bytes of payloads on them that nobody wants */
+    hki_lane *to[HKI_TCP_LANES];     /* ours, to[0 … to_count); changed under transport.owing_lock */
+    uint32_t to_count, turn;
+    bool lanes_asked;
+    _Atomic bool lanes_wanted; /* both threads */
 
     /* connecting */
     bool wanted;              /* this rank has tried to send or to receive */
@@ -143,7 +172,7 @@ struct hk_link {
 };
 
 typedef struct hki_tcp_counts {
-    uint64_t frames_out, bytes_out, sends, partial, frames_in, receives, empty;
+    uint64_t frames_out, bytes_out, sends, partial, frames_in, receives, empty, lanes, laned;
 } hki_tcp_counts;
 
 typedef struct hki_tcp_control {
@@ -152,6 +181,7 @@ typedef struct hki_tcp_control {
     int epoll, event;
     _Atomic bool stop;
     _Atomic(hk_link *) wanted; /* both threads */
+    _Atomic bool lanes_wanted; /* both threads: some link wants lanes */
     _Atomic bool watching;     /* both threads: it looks after links that owe */
     uint64_t owing_at, owing_pause;
     int owing_rounds;
@@ -178,6 +208,8 @@ struct hk_transport {
     bool wide;            /* other machines may be talked to: there is a job key, or it is said not to matter */
     hki_tls_context *tls; /* NULL: off */
     size_t buffer;        /* of sockets */
+    uint32_t streams;     /* to a peer, on each interface */
+    bool striped;         /* HOCKET_INTERFACE names interfaces: large messages go over all of them */
     double connect_timeout;
     double heartbeat;                              /* seconds; 0: nobody watches */
     hki_interface interfaces[HKI_INTERFACES_MOST]; /* of this machine, all */
@@ -195,6 +227,7 @@ struct hk_transport {
     uint32_t up;                 /* connections, ever */
     int epoll, event;            /* the caller's: connections (edges), and a bell for offers */
     _Atomic(hk_link *) offers;   /* both threads */
+    _Atomic(hki_lane *) lanes;   /* both threads: offered */
     hki_node lively;
     uint32_t round, seen, crowd; /* links polled since the round began, and in the last one */
     bool relieved;               /* a starved link found room, and arm has not said so */
@@ -226,6 +259,12 @@ void hki_tcp_need(hk_link *link);
 void hki_tcp_adopt(hk_transport *transport);
 /* Takes note of what the kernel says about connections. */
 void hki_tcp_harvest(hk_transport *transport);
+/* Has events of a connection reported: of a link's own (lane NULL) or of a lane. False, with errno. */
+bool hki_tcp_listen_to(hk_link *link, const hki_lane *lane, int fd);
+/* The connection is known to be gone, or one of its lanes: the link ends when it is looked at next. */
+void hki_tcp_hang_up(hk_link *link, int error);
+/* Room for a send that found none. */
+void hki_tcp_relieve(hk_link *link);
 /* Puts the link among those with something to take. */
 static inline void hki_tcp_enliven(hk_link *link)
 {
@@ -257,6 +296,8 @@ bool hki_tcp_pending(hk_link *link);
 /* The connection has hung up: takes what has come, and ends the link. */
 void hki_tcp_end(hk_link *link);
 void hki_tcp_release_buffer(hk_link *link);
+/* The link ends here: its peer has left, if that is what was read last, or is lost. error 0: it hung up. */
+void hki_tcp_finish(hk_link *link, int error);
 
 /* ---- listen.c ---- */
 
@@ -286,14 +327,41 @@ void hki_attempt_event(hki_attempt *attempt);
 /* A new connection from somebody. */
 void hki_attempt_accept(hk_transport *transport, int fd, const hki_address *from);
 void hki_attempt_drop(hki_attempt *attempt);
-/* Starts to connect to one of the places where the link's rank may be. NULL, with errno. */
-hki_attempt *hki_attempt_dial(hk_link *link, const hki_address *to, uint64_t deadline);
+/* Starts to connect to one of the places where the link's rank may be, as hki_socket_connect. NULL, with errno. */
+hki_attempt *hki_attempt_dial(hk_link *link, const hki_address *from, const hki_address *to, uint64_t deadline);
 /* Takes the attempt out of everything and returns its connection. */
 hki_stream hki_attempt_release(hki_attempt *attempt);
 /* Gives up a link that has no connection yet; why becomes its reason. */
 void hki_dial_condemn(hk_link *link, const char *why);
 /* Looks at deadlines; returns when to look again (UINT64_MAX: never). */
 uint64_t hki_dial_times(hk_transport *transport, uint64_t now);
+
+/* ---- lanes.c: the control thread's side ---- */
+
+/* Dials the lanes of links that want some. */
+void hki_lanes_dial(hk_transport *transport);
+/* Decides about a client that knows the key and wants to send payloads. */
+hki_verdict_code hki_lane_admit(hki_attempt *attempt, const hki_parties *parties);
+/* The attempt has its connection; has come to nothing. */
+void hki_lane_establish(hki_attempt *attempt);
+void hki_lane_failed(hki_attempt *attempt, const char *why);
+
+/* ---- lanes.c: the caller's side ---- */
+
+/* Takes over lanes that are connected. */
+void hki_lanes_adopt(hk_transport *transport);
+/* Something large is to be sent: lanes are wanted. */
+void hki_lanes_want(hk_link *link);
+/* What the kernel says about a lane. */
+void hki_lane_note(hki_lane *lane, uint32_t events);
+/* Whether the payload of the link's head can still come; whether more of it may be there than read has given. */
+bool hki_lane_lives(hk_link *link);
+bool hki_lane_pending(const hk_link *link);
+/* As hki_tcp_read, for a head whose payload comes by a lane; and what remains of it is dropped. */
+hk_transport_result hki_lane_read(hk_link *link, void *destination, size_t bytes, size_t *moved);
+void hki_lane_skip(hk_link *link, size_t bytes);
+/* Closes all lanes of a link and frees them. */
+void hki_lanes_release(hk_link *link);
 
 /* ---- watch.c ---- */
 

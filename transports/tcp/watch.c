@@ -354,7 +354,7 @@ static void dial(hk_transport *transport, hki_watch *watch, uint64_t now)
         hki_watch_answered(watch, transport);
         return;
     }
-    watch->attempt = hki_attempt_dial(link, &link->candidates[watch->candidate],
+    watch->attempt = hki_attempt_dial(link, NULL, &link->candidates[watch->candidate],
                                       now + (UINT64_C(1000000) * CONNECT_MS << doublings));
     if (watch->attempt != NULL) {
         watch->attempt->watch = watch;
