@@ -30,19 +30,33 @@ pack() {
     (cd "$1" && find . -mindepth 1 | LC_ALL=C sort | cpio -o -H newc --quiet -R 0:0) >"$2"
 }
 
-# get_package: leaves Debian's kernel package for this release in $kernel/linux.deb; sets $version.
-get_package() {
+# find_package: sets $version and $kernel to what this Debian calls its newest kernel; one that is there already will do.
+find_package() {
     local package
-    package=$(apt-cache depends linux-image-amd64 | awk '/Depends: linux-image-/ { print $2; exit }')
+    package=$(apt-cache depends linux-image-amd64 2>/dev/null | awk '/Depends: linux-image-/ { print $2; exit }')
     version=${package#linux-image-}
-    [ -n "$version" ] || return 1
+    if [ -z "$version" ]; then
+        version=$(basename "$(dirname "$(compgen -G "$cache/*/linux.deb" | tail -n 1)")")
+    fi
     kernel=$cache/$version
     base=$kernel/base.cpio
-    [ -s "$kernel/linux.deb" ] && return 0
-    echo "downloading $package"
-    rm -rf "$kernel" && mkdir -p "$kernel/download" &&
-        (cd "$kernel/download" && apt-get -qq -o APT::Sandbox::User=root download "$package" >/dev/null) &&
-        mv "$kernel"/download/*.deb "$kernel/linux.deb" && rmdir "$kernel/download"
+    [ -n "$version" ] && [ "$version" != . ]
+}
+
+# download: gets the kernel's package.
+download() {
+    local folder=$kernel/download
+    echo "downloading linux-image-$version"
+    rm -rf "$kernel" && mkdir -p "$folder" &&
+        (cd "$folder" && apt-get -qq -o APT::Sandbox::User=root download "linux-image-$version" >/dev/null) &&
+        mv "$folder"/*.deb "$kernel/linux.deb" && rmdir "$folder"
+}
+
+# get_package: leaves it in $kernel/linux.deb. Where apt's lists are missing or old, they are fetched first.
+get_package() {
+    find_package && [ -s "$kernel/linux.deb" ] && return 0
+    find_package && download && return 0
+    refresh_packages && find_package && download
 }
 
 # add_busybox ROOT: a shell and its usual commands.

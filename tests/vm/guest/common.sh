@@ -31,12 +31,12 @@ is_verbs() {
 
 # Of commands that it has itself, busybox's shell takes no others unless they are named by their path: /bin/ip.
 
-# patiently COMMAND…: until it succeeds, for 20 s at most.
+# patiently COMMAND…: until it succeeds, for a minute at most.
 patiently() {
     tries=0
     until "$@" 2>/dev/null; do
         tries=$((tries + 1))
-        [ $tries -lt 200 ] || return 1
+        [ $tries -lt 600 ] || return 1
         usleep 100000
     done
 }
