@@ -4,8 +4,8 @@
 #include "base/settings.h"
 #include "comm/place.h"
 #include "comm/seat.h"
+#include "topo/cpu_runs.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ typedef struct identity {
     uint32_t abi;
     uint64_t settings; /* hash of those that must agree */
     char tls[16];      /* HOCKET_TLS: named apart, since ranks that differ in it cannot talk */
-    cpu_set_t cpus;    /* where it may run */
+    hki_cpu_runs cpus; /* where it may run */
 } identity;
 
 static hk_status check_identity(const identity *own, const identity *other, uint32_t rank)
@@ -64,16 +64,13 @@ static void number_locals(hki_context *context)
 /* CPUs that the ranks of this host have between them: a launcher may have bound each to one. */
 static void find_local_cpus(hki_context *context, const identity *all)
 {
-    cpu_set_t together;
-    CPU_ZERO(&together);
+    uint32_t quota = hki_quota_cpus(), cpus = 0;
     for (uint32_t rank = 0; rank < context->ranks; rank++) {
         if (context->peers[rank].host == context->peers[context->rank].host)
-            CPU_OR(&together, &together, &all[rank].cpus);
+            hki_cpu_runs_add(&all[rank].cpus, &context->local_set);
     }
-    for (uint32_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &together))
-            hki_cpus_add(&context->local_set, cpu);
-    uint32_t quota = hki_quota_cpus(), cpus = (uint32_t)CPU_COUNT(&together);
+    for (uint32_t cpu = 0; cpu < HKI_TOPOLOGY_PUS_MAX; cpu++)
+        cpus += hki_cpus_has(&context->local_set, cpu);
     context->local_cpus = cpus < quota ? cpus : quota;
 }
 
@@ -85,8 +82,9 @@ hk_status hki_agree_on_ranks(hki_context *context, hki_boot *boot)
     const char *tls = hki_setting_text(HKI_SET_TLS);
     snprintf(own.tls, sizeof own.tls, "%s", *tls != '\0' ? tls : "off");
     hki_place_self(&own.peer);
-    CPU_ZERO(&own.cpus);
-    sched_getaffinity(0, sizeof own.cpus, &own.cpus);
+    hki_cpus usable;
+    HK_TRY(hki_cpus_usable(&usable));
+    hki_cpu_runs_make(&usable, &own.cpus);
     own.peer.context = context->id;
     own.peer.rank = (int32_t)context->rank;
     identity *all = calloc(context->ranks, sizeof *all);
