@@ -10,6 +10,9 @@
 
 #include <cmocka.h>
 
+static const char *const transports[] = {"HOCKET_TRANSPORT=shm", "HOCKET_TRANSPORT=tcp"};
+enum { TRANSPORTS = sizeof transports / sizeof *transports };
+
 static void wait_for(pid_t child)
 {
     int status = -1;
@@ -109,12 +112,16 @@ static int fork_one(hk_comm *comm, int rank, void *argument)
 static void test_children_hurt_nobody(void **state)
 {
     (void)state;
-    ranks_options options = {.timeout = 20, .settings = "HOCKET_ALGORITHM=allreduce:recursive_doubling"};
-    for (int kind = 0; kind < 5; kind++) {
-        int failed = ranks_run(3, &options, fork_one, &kind);
-        if (failed)
-            fprintf(stderr, "child of kind %d\n", kind);
-        assert_int_equal(failed, 0);
+    for (size_t over = 0; over < TRANSPORTS; over++) {
+        char settings[128];
+        snprintf(settings, sizeof settings, "HOCKET_ALGORITHM=allreduce:recursive_doubling %s", transports[over]);
+        ranks_options options = {.timeout = 20, .settings = settings};
+        for (int kind = 0; kind < 5; kind++) {
+            int failed = ranks_run(3, &options, fork_one, &kind);
+            if (failed)
+                fprintf(stderr, "child of kind %d, %s\n", kind, transports[over]);
+            assert_int_equal(failed, 0);
+        }
     }
 }
 
@@ -141,10 +148,12 @@ static int child_has_its_own(hk_comm *comm, int rank, void *argument)
 static void test_children_may_be_ranks_of_another_context(void **state)
 {
     (void)state;
-    ranks_options options = {.timeout = 20};
-    hk_store *store = ranks_store_new();
-    assert_int_equal(ranks_run(3, &options, child_has_its_own, store), 0);
-    ranks_store_free(store);
+    for (size_t over = 0; over < TRANSPORTS; over++) {
+        ranks_options options = {.timeout = 20, .settings = transports[over]};
+        hk_store *store = ranks_store_new();
+        assert_int_equal(ranks_run(3, &options, child_has_its_own, store), 0);
+        ranks_store_free(store);
+    }
 }
 
 /* Children come and go while ranks work; the rank that outlives its own child's exec sees no hang either. */
@@ -170,8 +179,10 @@ static int fork_often(hk_comm *comm, int rank, void *argument)
 static void test_children_may_come_and_go_while_ranks_work(void **state)
 {
     (void)state;
-    ranks_options options = {.timeout = 20};
-    assert_int_equal(ranks_run(3, &options, fork_often, NULL), 0);
+    for (size_t over = 0; over < TRANSPORTS; over++) {
+        ranks_options options = {.timeout = 20, .settings = transports[over]};
+        assert_int_equal(ranks_run(3, &options, fork_often, NULL), 0);
+    }
 }
 
 int main(void)
