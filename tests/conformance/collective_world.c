@@ -25,6 +25,9 @@ const world_way world_ways[] = {
      .settings = "HOCKET_TRANSPORT=shm,tcp",
      .hosts = 3,
      .interleaved = true},
+    {.name = "2x2", .needs = "shm tcp", .settings = "HOCKET_TRANSPORT=shm,tcp", .hosts = 2, .only = 4},
+    {.name = "3x2", .needs = "shm tcp", .settings = "HOCKET_TRANSPORT=shm,tcp", .hosts = 3, .only = 6},
+    {.name = "1+3", .needs = "shm tcp", .settings = "HOCKET_TRANSPORT=shm,tcp", .hosts = 2, .apart = true, .only = 4},
     {.name = "emulated", .needs = "", .settings = "", .hosts = 1, .slow = true},
 };
 const size_t world_way_count = sizeof world_ways / sizeof *world_ways;
@@ -97,12 +100,12 @@ typedef struct world_job {
     void *argument;
 } world_job;
 
-/* Consecutive ranks on a host, unevenly where the number does not divide: 3 and 2; or in turn. */
+/* Consecutive ranks on a host, unevenly where the number does not divide: 3 and 2; or in turn; or rank 0 alone. */
 static void choose_host(const world_way *way, int rank, int ranks)
 {
     char name[16];
     int share = (ranks + way->hosts - 1) / way->hosts;
-    snprintf(name, sizeof name, "host%d", way->interleaved ? rank % way->hosts : rank / share);
+    snprintf(name, sizeof name, "host%d", way->apart ? rank != 0 : way->interleaved ? rank % way->hosts : rank / share);
     if (way->hosts > 1)
         setenv("HOCKET_HOST", name, 1);
 }

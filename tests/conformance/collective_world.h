@@ -18,6 +18,8 @@ typedef struct world_way {
     const char *settings; /* of the environment: "NAME=value NAME=value" */
     int hosts;            /* that the ranks pretend to be on */
     bool interleaved;     /* neighbouring ranks are on different hosts */
+    int only;             /* so many ranks; 0: the usual numbers */
+    bool apart;           /* rank 0 is on a host of its own */
     bool mapped;          /* buffers from hk_alloc */
     bool whole;           /* nothing is sampled in a normal run */
     bool slow;            /* over whatever HOCKET_TRANSPORT says, where a message takes a millisecond: only when

@@ -289,6 +289,10 @@ static size_t add_trials(trial *trials, const world_way *way)
         count += add(&trials[count], way, few, try_grid, every);
         count += add(&trials[count], way, few, try_mixtures, any);
     }
+    if (way->only > 0) {
+        count += add(&trials[count], way, way->only, try_all_algorithms, every);
+        return count + add(&trials[count], way, way->only, try_mixtures, any);
+    }
     for (size_t i = 0; i < sizeof ranks / sizeof *ranks && !way->slow; i++) {
         if (everything || is_sampled(ranks[i]))
             count += add(&trials[count], way, ranks[i], try_all_algorithms, every);

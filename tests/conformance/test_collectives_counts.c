@@ -147,7 +147,7 @@ static void displacements_have_64_bits(void **state)
 {
     (void)state;
     for (size_t i = 0; i < world_way_count; i++) {
-        if (!world_way_wanted(&world_ways[i]))
+        if (!world_way_wanted(&world_ways[i]) || world_ways[i].only > 0)
             continue;
         assert_int_equal(world_run(&world_ways[i], FAR_RANKS, try_far, NULL), 0);
     }
