@@ -285,7 +285,7 @@ static size_t list_variants(variant *all)
 {
     size_t count = 0;
     for (size_t i = 0; i < world_way_count && count + 3 <= VARIANTS; i++) {
-        if (!world_way_wanted(&world_ways[i]))
+        if (!world_way_wanted(&world_ways[i]) || world_ways[i].only > 0)
             continue;
         all[count++] = (variant){.name = world_ways[i].name, .way = &world_ways[i]};
         if (count > 1)
