@@ -68,12 +68,13 @@ typedef enum hk_link_state {
     HK_LINK_LOST     /* the peer died or the connection broke; what arrived before can still be taken */
 } hk_link_state;
 
-enum {                               /* capabilities */
-       HK_TRANSPORT_MAP = 1u << 0,   /* map: peers' hk_alloc memory can be read directly */
-       HK_TRANSPORT_GET = 1u << 1,   /* get: peers' memory can be copied from */
-       HK_TRANSPORT_PUT = 1u << 2,   /* put: peers' memory can be written */
-       HK_TRANSPORT_SLEEP = 1u << 3, /* sleep: can wait by itself when it is the only transport in use */
-       HK_TRANSPORT_LOCAL = 1u << 4  /* reaches ranks of the same host only */
+enum {                                  /* capabilities */
+       HK_TRANSPORT_MAP = 1u << 0,      /* map: peers' hk_alloc memory can be read directly */
+       HK_TRANSPORT_GET = 1u << 1,      /* get: peers' memory can be copied from */
+       HK_TRANSPORT_PUT = 1u << 2,      /* put: peers' memory can be written */
+       HK_TRANSPORT_SLEEP = 1u << 3,    /* sleep: can wait by itself when it is the only transport in use */
+       HK_TRANSPORT_LOCAL = 1u << 4,    /* reaches ranks of the same host only */
+       HK_TRANSPORT_ENCRYPTED = 1u << 5 /* what links carry can neither be read nor changed on the network */
 };
 
 /* What a transport promises about its sizes; filled by open. */

@@ -72,6 +72,11 @@ static void depart_early(void)
     (void)atexit(depart);
 }
 
+static bool tls_required(void)
+{
+    return strcmp(hki_setting_text(HKI_SET_TLS), "required") == 0;
+}
+
 /* --- services to transports ------------------------------------------------------------------------------------------
  */
 
@@ -128,12 +133,25 @@ static void fill_services(hki_context *context)
 /* --- transports ------------------------------------------------------------------------------------------------------
  */
 
+/* HOCKET_TLS=required: nothing leaves the host that can be read there. Who asks for such a transport by name is told;
+ * else others are used. */
+static hk_status check_secrecy(const hk_transport_ops *ops, const hk_transport_limits *limits)
+{
+    const char *named = hki_setting_text(HKI_SET_TRANSPORT);
+    if (!tls_required() || (limits->capabilities & (HK_TRANSPORT_LOCAL | HK_TRANSPORT_ENCRYPTED)) != 0)
+        return HK_OK;
+    return hki_error(*named != '\0' && *named != '^' ? HK_ERR_SETTING : HK_ERR_UNSUPPORTED,
+                     "HOCKET_TLS=required, but transport %s does not encrypt what it sends to other hosts", ops->name);
+}
+
 /* A transport that fails leaves the others; a plug-in may also promise what it cannot keep. */
 static hk_status open_transport(hki_context *context, const hk_transport_ops *ops)
 {
     uint32_t i = context->transport_count;
     HK_TRY(ops->open(&context->services, &context->transports[i], &context->limits[i]));
     hk_status status = hki_plugin_check_limits(ops, &context->limits[i]);
+    if (status == HK_OK)
+        status = check_secrecy(ops, &context->limits[i]);
     if (status != HK_OK) {
         ops->close(context->transports[i], 0);
         return status;
@@ -161,7 +179,7 @@ static hk_status open_transports(hki_context *context)
     }
     if (context->transport_count == 0)
         return hki_error(HK_ERR_TRANSPORT, "no transport could be opened: %s", hk_last_error());
-    if (strcmp(hki_setting_text(HKI_SET_TLS), "required") == 0)
+    if (tls_required())
         pthread_once(&exit_once, depart_early);
     return HK_OK;
 }

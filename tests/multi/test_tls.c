@@ -7,6 +7,7 @@
 
 #include "base/settings.h"
 #include "comm/comm.h"
+#include "comm/transports.h"
 
 #include <hocket/store.h>
 
@@ -25,6 +26,7 @@ static char directory[] = "/tmp/hocket-tls-XXXXXX";
 /* What the last rank has; the others have "required", "good" and "ca". NULL: no certificates at all, but the key. */
 typedef struct casting {
     const char *tls, *certificate, *authority;
+    const char *transport; /* HOCKET_TRANSPORT, where that is not tcp */
     hk_store *store;
 } casting;
 
@@ -161,6 +163,49 @@ static void a_word_that_is_not_known_is_an_error(void **state)
     assert_int_equal(run(2, (casting){0}, misspell), 0);
 }
 
+/* A transport to other hosts that does not encrypt: tcp under another name, without the promise. */
+extern const hk_transport_ops hk_transport_tcp;
+static hk_transport_ops bare;
+
+static hk_status open_bare(const hk_transport_services *services, hk_transport **transport, hk_transport_limits *limits)
+{
+    hk_status status = hk_transport_tcp.open(services, transport, limits);
+    limits->capabilities = 0;
+    return status;
+}
+
+static int avoid_bare(hk_comm *none, int rank, void *argument)
+{
+    const casting *cast = argument;
+    hk_comm *comm;
+    (void)none;
+    bare = hk_transport_tcp;
+    bare.name = "bare";
+    bare.open = open_bare;
+    EXPECT(hki_transports_add(&bare));
+    set_up("required", NULL, NULL);
+    setenv("HOCKET_TRANSPORT", cast->transport, 1);
+    setenv("HOCKET_HOST", rank == 0 ? "one" : "two", 1);
+    hki_settings_reset();
+    hk_options options = ranks_join(rank, 2, cast->store);
+    if (*cast->transport != '\0') {
+        EXPECT_STATUS(hk_comm_create(&options, &comm), HK_ERR_SETTING);
+        EXPECT_ERROR_NAMES("transport bare does not encrypt");
+        return RANKS_FREED;
+    }
+    EXPECT_OK(hk_comm_create(&options, &comm));
+    EXPECT(hki_comm_channel(comm, rank == 0)->ops == &hk_transport_tcp);
+    EXPECT_OK(hk_comm_free(comm));
+    return RANKS_FREED;
+}
+
+static void transports_that_do_not_encrypt_are_not_used(void **state)
+{
+    (void)state;
+    assert_int_equal(run(2, (casting){.transport = ""}, avoid_bare), 0);
+    assert_int_equal(run(2, (casting){.transport = "bare,tcp"}, avoid_bare), 0);
+}
+
 /* ---- leaving ---- */
 
 /* Rank 1 has initialised OpenSSL before the library does, so its tear-down at exit is OpenSSL's to order; it exits
@@ -215,6 +260,7 @@ int main(void)
         cmocka_unit_test(ranks_of_another_authority_are_not_talked_to),
         cmocka_unit_test(ranks_that_differ_in_tls_are_named),
         cmocka_unit_test(a_word_that_is_not_known_is_an_error),
+        cmocka_unit_test(transports_that_do_not_encrypt_are_not_used),
         cmocka_unit_test(a_program_with_openssl_of_its_own_leaves_in_order),
     };
 #ifndef HKI_HAVE_OPENSSL

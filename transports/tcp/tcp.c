@@ -453,7 +453,8 @@ static hk_status tcp_open(const hk_transport_services *services, hk_transport **
     }
     enrol(transport, true);
     /* alpha and beta: two processes over loopback, one way; a network's own are measured by `hocket tune`. */
-    *limits = (hk_transport_limits){.inline_bytes = HK_TRANSPORT_WHOLE,
+    *limits = (hk_transport_limits){.capabilities = transport->tls != NULL ? HK_TRANSPORT_ENCRYPTED : 0,
+                                    .inline_bytes = HK_TRANSPORT_WHOLE,
                                     .eager_bytes = HKI_TCP_EAGER,
                                     .piece_bytes = HKI_TCP_PIECE,
                                     .get_bytes = SIZE_MAX,
