@@ -245,6 +245,7 @@ static bool take_header(hk_link *link)
     }
     link->start += HKI_TCP_HEADER;
     if (header.goodbye) {
+        link->start = link->end; /* nothing counts that comes after it */
         close_link(link, HK_LINK_GOODBYE, "has left");
         return false;
     }
