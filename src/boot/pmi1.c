@@ -222,8 +222,10 @@ static hk_status share(const hki_kvs_place *place, char *text, size_t capacity, 
         snprintf(line, sizeof line, "cmd=put kvsname=%s key=%s value=%s\n", pmi.space, key_of_meeting, text);
         HK_TRY(named(ask(line, "put_result", answer, deadline), "the launcher did not answer"));
     }
-    /* The space is common knowledge only after a barrier, which cannot tell who is missing. */
-    HK_TRY(named(ask("cmd=barrier_in\n", "barrier_out", answer, deadline), "some rank did not join"));
+    /* The space is common knowledge only after a barrier, which cannot tell who is missing: until it is over, Hydra
+     * does not know any key that a rank has put, not even for ranks of the same host. */
+    HK_TRY(named(ask("cmd=barrier_in\n", "barrier_out", answer, deadline),
+                 "some rank did not join (PMI cannot tell which)"));
     if (place->rank == 0)
         return HK_OK;
     snprintf(line, sizeof line, "cmd=get kvsname=%s key=%s\n", pmi.space, key_of_meeting);

@@ -177,15 +177,33 @@ static void two_contexts_with_keys_of_their_own_live_in_one_process(void **state
     }
 }
 
+/* Transports are chosen once a process: another one. */
+static void all_of_it_holds_over_tcp(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        setenv("HOCKET_TRANSPORT", "tcp", 1);
+        execl("/proc/self/exe", "test_contexts", "again", (char *)NULL);
+        _exit(1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contexts_follow_one_another_under_hocket_run),
         cmocka_unit_test(two_contexts_with_keys_of_their_own_live_in_one_process),
+        cmocka_unit_test(all_of_it_holds_over_tcp),
     };
     if (argc > 1 && strcmp(argv[1], "rank") == 0)
         return be_rank(argc > 2 ? atoi(argv[2]) : 0);
     if (argc > 1 && strcmp(argv[1], "alone") == 0)
         return be_alone();
+    if (argc > 1 && strcmp(argv[1], "again") == 0)
+        cmocka_set_skip_filter("all_of_it_holds_over_tcp");
     return cmocka_run_group_tests_name("contexts", tests, NULL, NULL);
 }

@@ -2,14 +2,14 @@
 # Jobs over several hosts: network namespaces (hosts.sh), which `hocket run --hosts` reaches by a stand-in for ssh.
 set -u
 . "$SOURCE_DIR/tests/multi/hosts.sh"
-hosts_make a b c
+hosts_make a b c d
 
 # The stand-in for ssh: node2 and six2 are the second namespace.
 cat >"$work/rsh" <<SCRIPT
 #!/bin/bash
 name=\$1
 shift
-letters=(- a b c)
+letters=(- a b c d)
 exec ip netns exec "$tag\${letters[\${name: -1}]}" "\$@"
 SCRIPT
 chmod +x "$work/rsh"
@@ -30,6 +30,7 @@ job() {
 
 job "a rank on each of two hosts" node1,node2 2
 job "three hosts, one with two ranks" node1:1,node2:2,node3:1 4
+job "four hosts" node1:1,node2:1,node3:1,node4:1 4
 job "IPv6 names" six1:1,six2:1 2
 HOCKET_INTERFACE='eth*' job "a named interface" node1:1,node2:1 2
 

@@ -145,15 +145,18 @@ int main(int argc, char **argv)
 PROGRAM
 # beside LABEL COMPILER LAUNCHER…
 beside() {
-    local label=$1 compiler=$2 how
+    local label=$1 compiler=$2 how over
     shift 2
     command -v "$compiler" >/dev/null || return
     runs=$((runs + 1))
     "$compiler" "$work/beside.c" -I "$SOURCE_DIR/include" -L "$BUILD_DIR/lib" -Wl,-rpath,"$BUILD_DIR/lib" -lhocket \
         -o "$work/beside" >"$work/out" 2>"$work/err" || { failed "$label: does not build"; return; }
     for how in init id; do
-        timeout 60 "$@" "$work/beside" $how >"$work/out" 2>"$work/err" </dev/null || failed "$label, $how: exit status $?"
-        said "$label, $how" "$work/out" 'MPI says 6, Hocket says 6'
+        for over in shm tcp; do
+            HOCKET_TRANSPORT=$over timeout 60 "$@" "$work/beside" $how >"$work/out" 2>"$work/err" </dev/null ||
+                failed "$label, $how, $over: exit status $?"
+            said "$label, $how, $over" "$work/out" 'MPI says 6, Hocket says 6'
+        done
     done
     ok "$label"
 }
