@@ -32,8 +32,9 @@ HK_API hk_status hk_store_file(const char *directory, hk_store **store);
 /* A store that one process serves over TCP (serving = 1, at the addresses of `host` that are its own) and the others
  * use. host: a name, or an IPv4 or IPv6 address. key: 16 … 64 bytes that all processes share, and prove before anything
  * else is heard; NULL: `host` must be the loopback. A client looks for the server for `timeout` seconds, so that it may
- * start before; the server's hk_store_free waits as long for clients to free theirs. Errors: HK_ERR_ARGUMENT,
- * HK_ERR_TRANSPORT (cannot listen), HK_ERR_BOOTSTRAP (not found; says what was tried), HK_ERR_REFUSED (other key). */
+ * start before; the server's hk_store_free waits as long for clients to free theirs. HOCKET_TLS=required encrypts what
+ * it says. Errors: HK_ERR_ARGUMENT, HK_ERR_TRANSPORT (cannot listen), HK_ERR_BOOTSTRAP (not found; says what was
+ * tried), HK_ERR_REFUSED (other key, or HOCKET_TLS is another there), HK_ERR_SETTING (HOCKET_TLS cannot be met). */
 HK_API hk_status hk_store_tcp(const char *host, uint16_t port, int serving, const void *key, size_t key_bytes,
                               double timeout, hk_store **store);
 /* Frees a store made by one of the functions above. NULL is allowed. */

@@ -190,7 +190,8 @@ static void fail(hki_tls *tls, int code, int system)
 
 /* ---- the handshake ---- */
 
-/* Looks at the first byte before OpenSSL does, to tell an end without TLS what it lacks. READY: it is TLS. */
+/* Looks at the first byte before OpenSSL does, to tell an end without TLS (which begins with "hocket") what it lacks.
+ * READY: it is TLS. */
 static hki_tls_state listen_first(hki_tls *tls)
 {
     uint8_t first;
@@ -205,8 +206,9 @@ static hki_tls_state listen_first(hki_tls *tls)
     if (tls->greeted)
         return HKI_TLS_READY;
     hki_tls_decline(tls->fd);
-    snprintf(tls->reason, sizeof tls->reason,
-             "the other end does not use TLS: HOCKET_TLS is required here and off there");
+    snprintf(tls->reason, sizeof tls->reason, "%s",
+             first == 'h' ? "the other end does not use TLS: HOCKET_TLS is required here and off there"
+                          : "the other end speaks neither TLS nor this protocol");
     return HKI_TLS_FAILED;
 }
 

@@ -94,6 +94,9 @@ static hk_status read_tls(hk_transport *transport)
                                        .authority = setting(transport, "TLS_CA")};
     char reason[HKI_TLS_REASON];
     hki_tls_made made = hki_tls_context_make(&settings, services->token, &transport->tls, reason);
+    if (made == HKI_TLS_MADE)
+        services->log(services->core, HK_LOG_INFO, "tcp: connections are encrypted by TLS 1.3, and proved by %s",
+                      *settings.certificate != '\0' ? "certificates" : "the job key");
     if (made == HKI_TLS_MADE || made == HKI_TLS_OFF)
         return HK_OK;
     services->error(services->core, HK_ERR_SETTING, "%s", reason);
