@@ -39,27 +39,42 @@ typedef struct tally {
     uint64_t seen, verified, steps, failures;
 } tally;
 
-/* Topology views for the hierarchical algorithm: all on one, 3 + 2 alternating, fours, dealt round three, one each. */
-enum { VIEWS = 5 };
+/* Topology views for hierarchical algorithms: all on one node; 3 + 2 alternating; fours; dealt round three; one each;
+ * pairs in sixes in eighteens; caches of 3, 2 and 1 on nodes of 5 and 4, every third of another switch. */
+enum { VIEWS = 7, DEEPEST = 3 };
 static hki_levels *views[VIEWS];
+
+static uint32_t label_of(unsigned view, unsigned level, uint32_t rank)
+{
+    const uint32_t fives = rank / 9 * 2 + (rank % 9 >= 5);
+    switch (view) {
+    case 1:
+        return rank / 5 * 2 + (rank % 5 >= 3);
+    case 2:
+        return rank / 4;
+    case 3:
+        return rank % 3;
+    case 4:
+        return rank;
+    case 5:
+        return rank / (level == 0 ? 2 : level == 1 ? 6 : 18);
+    case 6:
+        return level == 0 ? rank % 9 / 3 : level == 1 ? fives : fives % 3 / 2;
+    default:
+        return 0;
+    }
+}
 
 static void fill_views(uint32_t ranks)
 {
-    static uint32_t labels[VIEWS][MOST_RANKS];
-    uint32_t node = 0, room = 3;
-    for (uint32_t rank = 0; rank < ranks; rank++) {
-        if (room == 0)
-            room = ++node % 2 ? 2 : 3;
-        room--;
-        labels[0][rank] = 0;
-        labels[1][rank] = node;
-        labels[2][rank] = rank / 4;
-        labels[3][rank] = rank % 3;
-        labels[4][rank] = rank;
-    }
+    static uint32_t labels[DEEPEST][MOST_RANKS];
     for (unsigned view = 0; view < VIEWS; view++) {
+        for (unsigned level = 0; level < DEEPEST; level++)
+            for (uint32_t rank = 0; rank < ranks; rank++)
+                labels[level][rank] = label_of(view, level, rank);
         hki_levels_free(views[view]);
-        assert_true(hki_levels_new(ranks, (const uint32_t *const[]){labels[view]}, 1, 0, &views[view]));
+        assert_true(hki_levels_new(ranks, (const uint32_t *const[]){labels[0], labels[1], labels[2]}, DEEPEST, 1,
+                                   &views[view]));
     }
 }
 

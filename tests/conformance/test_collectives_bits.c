@@ -232,7 +232,7 @@ static void reduce_and_hash(world_rank *self, hk_comm *comm, const hki_algorithm
     result *mine = &out->of[self->rank][slot];
     mine->hash = hash_of(recv, count * hk_type_size(type));
     mine->everywhere = algorithm->collective == HKI_COLL_ALLREDUCE;
-    mine->by_place = strcmp(algorithm->name, "hierarchical") == 0;
+    mine->by_place = algorithm->hierarchical;
     mine->seed = seed;
     snprintf(mine->what, sizeof mine->what, "%s:%s, %llu %s, %s", hki_collective_name(algorithm->collective),
              algorithm->name, (unsigned long long)count, hk_type_name(type), values_op_name(op));

@@ -1,0 +1,51 @@
+/* Sets of shares, as lists of ranks and as spans. */
+#include "algo/hierarchy.h"
+
+uint32_t hki_portfolio(const hki_call *call, uint32_t tier, uint32_t place, uint32_t *list, uint32_t count)
+{
+    if (tier == hki_top(call)) {
+        list[count] = hki_rank_at(call, place);
+        return count + 1;
+    }
+    hki_part own = hki_part_of(call, tier, place), above = hki_part_of(call, tier + 1, place);
+    uint32_t last = hki_part_number(call, tier, above.first + above.size - 1);
+    for (uint32_t number = hki_part_number(call, tier, above.first); number <= last; number++) {
+        hki_part part = hki_part_by_number(call, tier, number);
+        for (uint32_t column = place - own.first; column < part.size; column += own.size)
+            count = hki_portfolio(call, tier + 1, part.first + column, list, count);
+    }
+    return count;
+}
+
+/* How many of the ranks from list[0] on are runs of `run` at distances of `stride`. */
+static uint32_t regular(const uint32_t *list, uint32_t count, uint32_t run, uint32_t stride)
+{
+    uint32_t i = 0;
+    while (i < count && list[i] == list[0] + i / run * stride + i % run)
+        i++;
+    return i;
+}
+
+bool hki_next_shares(const hki_region *region, const uint32_t *list, uint32_t count, uint32_t *at, hki_span *span)
+{
+    if (*at == count)
+        return false;
+    list += *at;
+    count -= *at;
+    uint32_t run = 1;
+    while (run < count && list[run] == list[0] + run)
+        run++;
+    uint32_t stride = run < count && list[run] > list[run - 1] ? list[run] - list[0] : run;
+    uint32_t length = stride > run ? regular(list, count, run, stride) : run;
+    *span = hki_all(region);
+    span->blocks.first = list[0];
+    span->blocks.count = length;
+    span->blocks.run = stride > run ? run : length;
+    span->blocks.stride = stride > run ? stride : length;
+    if (region->buffer == HKI_SCRATCH) {
+        span->slot = length == 1 ? region->slot + list[0] : region->slot;
+        span->slots = length;
+    }
+    *at += length;
+    return true;
+}
