@@ -62,6 +62,8 @@ double hki_columns_rounds(const hki_call *call);
 
 /* The portfolio, at a tier, of the rank at a place, as ranks: appended to `list`. Returns the new count. */
 uint32_t hki_portfolio(const hki_call *call, uint32_t tier, uint32_t place, uint32_t *list, uint32_t count);
+/* The ranks of a part, ascending. */
+void hki_part_ranks(const hki_call *call, hki_part part, uint32_t *list);
 /* Takes the next span of the shares that `list` names of a region of as many as there are ranks, as long as one range
  * can be: runs at equal distances. Both ends of a message take the same list apart, and so alike. False at the end. */
 bool hki_next_shares(const hki_region *region, const uint32_t *list, uint32_t count, uint32_t *at, hki_span *span);

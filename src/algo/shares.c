@@ -1,6 +1,8 @@
 /* Sets of shares, as lists of ranks and as spans. */
 #include "algo/hierarchy.h"
 
+#include <stdlib.h>
+
 uint32_t hki_portfolio(const hki_call *call, uint32_t tier, uint32_t place, uint32_t *list, uint32_t count)
 {
     if (tier == hki_top(call)) {
@@ -15,6 +17,19 @@ uint32_t hki_portfolio(const hki_call *call, uint32_t tier, uint32_t place, uint
             count = hki_portfolio(call, tier + 1, part.first + column, list, count);
     }
     return count;
+}
+
+static int compare_ranks(const void *left_rank, const void *right_rank)
+{
+    const uint32_t *left = left_rank, *right = right_rank;
+    return (*left > *right) - (*left < *right);
+}
+
+void hki_part_ranks(const hki_call *call, hki_part part, uint32_t *list)
+{
+    for (uint32_t i = 0; i < part.size; i++)
+        list[i] = hki_rank_at(call, part.first + i);
+    qsort(list, part.size, sizeof *list, compare_ranks);
 }
 
 /* How many of the ranks from list[0] on are runs of `run` at distances of `stride`. */

@@ -30,6 +30,9 @@
     X(json_real)                                                                                                       \
     X(json_null)                                                                                                       \
     X(json_object_get)                                                                                                 \
+    X(json_object_iter)                                                                                                \
+    X(json_object_iter_next)                                                                                           \
+    X(json_object_iter_key)                                                                                            \
     X(json_object_set_new)                                                                                             \
     X(json_array_size)                                                                                                 \
     X(json_array_get)                                                                                                  \
@@ -100,6 +103,22 @@ const hki_json *hki_json_item(const hki_json *value, size_t index)
 size_t hki_json_count(const hki_json *value)
 {
     return value && json_is_array(value) ? jansson.json_array_size(value) : 0;
+}
+
+static bool is_listed(const char *name, const char *const *list)
+{
+    while (*list && strcmp(*list, name) != 0)
+        list++;
+    return *list != NULL;
+}
+
+const char *hki_json_unknown(const hki_json *object, const char *const *known)
+{
+    json_t *members = (json_t *)(uintptr_t)object; /* walking over them changes nothing */
+    void *at = members && json_is_object(members) ? jansson.json_object_iter(members) : NULL;
+    while (at && is_listed(jansson.json_object_iter_key(at), known))
+        at = jansson.json_object_iter_next(members, at);
+    return at ? jansson.json_object_iter_key(at) : NULL;
 }
 
 bool hki_json_integer(const hki_json *value, int64_t *result)
@@ -226,6 +245,13 @@ const hki_json *hki_json_member(const hki_json *value, const char *name)
 const hki_json *hki_json_item(const hki_json *value, size_t index)
 {
     (void)value, (void)index;
+    return NULL;
+}
+
+const char *hki_json_unknown(const hki_json *object, const char *const *known)
+{
+    (void)object;
+    (void)known;
     return NULL;
 }
 

@@ -26,6 +26,8 @@ void hki_json_free(hki_json *document);
 const hki_json *hki_json_member(const hki_json *value, const char *name);
 const hki_json *hki_json_item(const hki_json *value, size_t index);
 size_t hki_json_count(const hki_json *value);
+/* The name of a member that `known`, which ends with NULL, does not list; NULL: there is none. */
+const char *hki_json_unknown(const hki_json *object, const char *const *known);
 /* False (and *result untouched) when the value is NULL or of another kind. A whole number is a number as well. */
 bool hki_json_integer(const hki_json *value, int64_t *result);
 bool hki_json_number(const hki_json *value, double *result);

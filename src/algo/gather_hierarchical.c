@@ -1,0 +1,96 @@
+/*
+ * Gather with one leader a group: ranks send to the leader of their finest group, leaders to that of the next, so that
+ * few messages cross, each with the shares of a whole group. One round a level; equal counts only, since leaders pass
+ * on other ranks' shares. N. T. Karonis et al., 2000.
+ */
+#include "algo/hierarchy.h"
+
+#include <stdlib.h>
+
+/* What a leader has gathered so far, and from whom more comes. */
+typedef struct collection {
+    const hki_call *call;
+    hki_region shares; /* of all ranks: OUTPUT at the root, else scratch */
+    uint32_t *list;
+} collection;
+
+static void receive_part(hki_builder *builder, const collection *store, hki_part part)
+{
+    hki_group everyone = hki_everyone(store->call);
+    uint32_t from = hki_rank_at(store->call, hki_part_leader(store->call, part, store->call->root));
+    hki_span span;
+    hki_part_ranks(store->call, part, store->list);
+    for (uint32_t i = 0; hki_next_shares(&store->shares, store->list, part.size, &i, &span);)
+        hki_recv(builder, &everyone, from, span);
+}
+
+static void send_part(hki_builder *builder, const collection *store, hki_part part, uint32_t to, const hki_region *own)
+{
+    hki_group everyone = hki_everyone(store->call);
+    hki_span span;
+    hki_part_ranks(store->call, part, store->list);
+    for (uint32_t i = 0; part.size > 1 && hki_next_shares(&store->shares, store->list, part.size, &i, &span);)
+        hki_send(builder, &everyone, to, span);
+    if (part.size == 1)
+        hki_send(builder, &everyone, to, hki_all(own));
+}
+
+static void gather(hki_builder *builder, collection *store, const hki_region *own)
+{
+    const hki_call *call = store->call;
+    uint32_t place = hki_place_of(call, call->rank);
+    for (uint32_t tier = 1; tier <= hki_top(call); tier++) {
+        hki_part whole = hki_part_of(call, tier, place), below = hki_part_of(call, tier - 1, place);
+        uint32_t leader = hki_part_leader(call, whole, call->root);
+        if (whole.size == 1)
+            continue;
+        if (leader != place) {
+            send_part(builder, store, below, hki_rank_at(call, leader), own);
+            return;
+        }
+        if (below.size == 1)
+            hki_place(builder, hki_share(&store->shares, call->rank), hki_all(own), false);
+        uint32_t last = hki_part_number(call, tier - 1, whole.first + whole.size - 1);
+        for (uint32_t i = hki_part_number(call, tier - 1, whole.first); i <= last; i++)
+            if (i != hki_part_number(call, tier - 1, place))
+                receive_part(builder, store, hki_part_by_number(call, tier - 1, i));
+    }
+}
+
+static void generate(hki_builder *builder, const hki_call *call)
+{
+    hki_region own = hki_whole(builder, HKI_INPUT, 1), output = hki_whole(builder, HKI_OUTPUT, call->ranks);
+    collection store = {.call = call, .shares = output, .list = malloc(call->ranks * sizeof *store.list)};
+    if (call->rank != call->root)
+        store.shares = hki_scratch_like(builder, &output);
+    if (store.list)
+        gather(builder, &store, &own);
+    else
+        hki_builder_no_memory(builder);
+    free(store.list);
+}
+
+static double rounds(const hki_call *call)
+{
+    return hki_tiers_even(call) ? hki_top(call) : __builtin_nan("");
+}
+
+/* By the leader of a coarsest group: all shares of it. */
+static double sent(const hki_call *call)
+{
+    return hki_tiers_even(call) ? 1.0 / hki_tier_fan(call, hki_top(call)) : __builtin_nan("");
+}
+
+const hki_algorithm hki_algorithm_gather_hierarchical = {
+    .name = "hierarchical",
+    .summary = "to the leaders of groups, and on to those of coarser ones",
+    .source = "Karonis et al. 2000",
+    .hierarchical = true,
+    .cut = hki_cut_blocks,
+    .generate = generate,
+    .rounds = rounds,
+    .sent = sent,
+    .rounds_text = "1 a level",
+    .sent_text = "n/N",
+    .scratch_text = "the group's shares",
+};

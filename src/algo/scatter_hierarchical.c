@@ -1,0 +1,93 @@
+/*
+ * Scatter with one leader a group: the root sends to the leaders of the coarsest groups, those to leaders within, so
+ * that few messages cross, each with the shares of a whole group. One round a level; equal counts only, since leaders
+ * pass on other ranks' shares. N. T. Karonis et al., 2000.
+ */
+#include "algo/hierarchy.h"
+
+#include <stdlib.h>
+
+/* What a leader has to hand out. */
+typedef struct supply {
+    const hki_call *call;
+    hki_region shares; /* of all ranks: INPUT at the root, else scratch */
+    uint32_t *list;
+} supply;
+
+static void send_part(hki_builder *builder, const supply *store, hki_part part)
+{
+    hki_group everyone = hki_everyone(store->call);
+    uint32_t to = hki_rank_at(store->call, hki_part_leader(store->call, part, store->call->root));
+    hki_span span;
+    hki_part_ranks(store->call, part, store->list);
+    for (uint32_t i = 0; hki_next_shares(&store->shares, store->list, part.size, &i, &span);)
+        hki_send(builder, &everyone, to, span);
+}
+
+static void receive_part(hki_builder *builder, const supply *store, hki_part part, uint32_t from, const hki_region *own)
+{
+    hki_group everyone = hki_everyone(store->call);
+    hki_span span;
+    hki_part_ranks(store->call, part, store->list);
+    for (uint32_t i = 0; part.size > 1 && hki_next_shares(&store->shares, store->list, part.size, &i, &span);)
+        hki_recv(builder, &everyone, from, span);
+    if (part.size == 1)
+        hki_recv(builder, &everyone, from, hki_all(own));
+}
+
+/* From the coarsest tier down: a rank receives where it leads a part but not the one that holds it, and hands on from
+ * there. */
+static void scatter(hki_builder *builder, const supply *store, const hki_region *own)
+{
+    const hki_call *call = store->call;
+    uint32_t place = hki_place_of(call, call->rank);
+    for (uint32_t tier = hki_top(call); tier > 0; tier--) {
+        hki_part whole = hki_part_of(call, tier, place), below = hki_part_of(call, tier - 1, place);
+        uint32_t leader = hki_part_leader(call, whole, call->root);
+        if (whole.size == 1)
+            continue;
+        if (leader != place) {
+            if (hki_part_leader(call, below, call->root) == place)
+                receive_part(builder, store, below, hki_rank_at(call, leader), own);
+            continue;
+        }
+        uint32_t last = hki_part_number(call, tier - 1, whole.first + whole.size - 1);
+        for (uint32_t i = hki_part_number(call, tier - 1, whole.first); i <= last; i++)
+            if (i != hki_part_number(call, tier - 1, place))
+                send_part(builder, store, hki_part_by_number(call, tier - 1, i));
+        if (below.size == 1)
+            hki_place(builder, hki_all(own), hki_share(&store->shares, call->rank), false);
+    }
+}
+
+static void generate(hki_builder *builder, const hki_call *call)
+{
+    hki_region own = hki_whole(builder, HKI_OUTPUT, 1), input = hki_whole(builder, HKI_INPUT, call->ranks);
+    supply store = {.call = call, .shares = input, .list = malloc(call->ranks * sizeof *store.list)};
+    if (call->rank != call->root)
+        store.shares = hki_scratch_like(builder, &input);
+    if (store.list)
+        scatter(builder, &store, &own);
+    else
+        hki_builder_no_memory(builder);
+    free(store.list);
+}
+
+static double rounds(const hki_call *call)
+{
+    return hki_tiers_even(call) ? hki_top(call) : __builtin_nan("");
+}
+
+const hki_algorithm hki_algorithm_scatter_hierarchical = {
+    .name = "hierarchical",
+    .summary = "to the leaders of coarse groups, and on to those of finer ones",
+    .source = "Karonis et al. 2000",
+    .hierarchical = true,
+    .cut = hki_cut_blocks,
+    .generate = generate,
+    .rounds = rounds,
+    .sent = hki_form_all_but_one,
+    .rounds_text = "1 a level",
+    .sent_text = "(P-1)/P n",
+    .scratch_text = "the group's shares",
+};
