@@ -29,4 +29,5 @@ const hki_algorithm hki_algorithm_allgather_hierarchical = {
     .rounds_text = "1 a level (k-1 of k > 8 groups)",
     .sent_text = "(P-1)/P n",
     .scratch_text = "none",
+    .alike = hki_tiers_alike,
 };

@@ -50,6 +50,12 @@ static double sent(const hki_call *call)
     return hki_nodes_even(&nodes) ? (2.0 * (size - 1) + across) / size : __builtin_nan("");
 }
 
+static hki_alike alike(const hki_call *call)
+{
+    hki_nodes nodes = hki_nodes_of(call);
+    return hki_nodes_even(&nodes) && count_core(call) == nodes.count ? HKI_ALIKE : HKI_UNLIKE;
+}
+
 const hki_algorithm hki_algorithm_allreduce_hierarchical_rabenseifner = {
     .name = "hierarchical_rabenseifner",
     .summary = "on a ring within nodes, halving and doubling across them",
@@ -63,4 +69,5 @@ const hki_algorithm hki_algorithm_allreduce_hierarchical_rabenseifner = {
     .rounds_text = "2(m-1) + 2 log2 N (+2 unless N = 2^k)",
     .sent_text = "(2(m-1) + 2(N-1)/N)/m n",
     .scratch_text = "none",
+    .alike = alike,
 };

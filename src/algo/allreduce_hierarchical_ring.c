@@ -48,6 +48,12 @@ static double sent(const hki_call *call)
                                   : __builtin_nan("");
 }
 
+static hki_alike alike(const hki_call *call)
+{
+    hki_nodes nodes = hki_nodes_of(call);
+    return hki_nodes_even(&nodes) ? HKI_ALIKE : HKI_UNLIKE;
+}
+
 const hki_algorithm hki_algorithm_allreduce_hierarchical_ring = {
     .name = "hierarchical_ring",
     .summary = "on rings within nodes, across them, within them again",
@@ -61,4 +67,5 @@ const hki_algorithm hki_algorithm_allreduce_hierarchical_ring = {
     .rounds_text = "2(m-1) + 2(N-1)",
     .sent_text = "(2(m-1) + 2(N-1)/N)/m n",
     .scratch_text = "none",
+    .alike = alike,
 };

@@ -37,4 +37,5 @@ const hki_algorithm hki_algorithm_allreduce_multilevel = {
     .rounds_text = "2 a level (k-1 of k > 8 groups)",
     .sent_text = "2(P-1)/P n",
     .scratch_text = "up to n",
+    .alike = hki_tiers_alike,
 };

@@ -5,7 +5,7 @@
  * Equal counts and even groups only. A. Bienz, L. N. Olson, W. D. Gropp, S. Lockhart: Modeling data movement
  * performance on heterogeneous architectures, 2021 (locality-aware exchanges).
  *
- * A rank holds, after each tier, a matrix: rows are the ranks of its part, as sources, columns its portfolio there, as
+ * A rank holds, after each tier, a matrix: rows are the ranks of its party, as sources, columns its portfolio there, as
  * targets. The matrix has as many blocks as there are ranks, whatever the tier.
  */
 #include "algo/hierarchy.h"
@@ -15,10 +15,10 @@
 /* One tier of the exchange as this rank sees it. */
 typedef struct stage {
     const hki_call *call;
-    uint32_t tier, fan;       /* subparts of the part */
-    uint32_t rows, width;     /* of the matrix before: ranks of a subpart, and columns that go to one target */
-    uint32_t own;             /* number of this rank's subpart in the part */
-    hki_group peers;          /* the ranks of this number in all subparts */
+    uint32_t tier, fan;       /* subparties of the party */
+    uint32_t rows, width;     /* of the matrix before: ranks of a subparty, and columns that go to one target */
+    uint32_t own;             /* number of this rank's subparty in the party */
+    hki_group peers;          /* the ranks of this number in all subparties */
     hki_region before, after; /* the matrices: INPUT and OUTPUT at the ends */
     uint32_t *map, *list;
 } stage;
@@ -38,23 +38,23 @@ static hki_span blocks(const hki_region *matrix, uint32_t first, uint32_t count,
     return span;
 }
 
-/* What goes from subpart `from` to subpart `to`, at both ends, piece by piece: INPUT and OUTPUT are in order of ranks
+/* What goes from subparty `from` to subparty `to`, at both ends, piece by piece: INPUT and OUTPUT are in order of ranks
  * and may need several; matrices between need one. */
 static bool next_piece(const stage *at, uint32_t from, uint32_t to, uint32_t *done, hki_span *source,
                        hki_span *destination)
 {
     uint32_t count = at->rows * at->width, begin = *done, across = at->fan * at->width;
     uint32_t first = to * at->width, length = count - begin;
-    hki_part part = hki_part_of(at->call, at->tier, hki_place_of(at->call, at->call->rank));
+    hki_party party = hki_party_of(at->call, at->tier, hki_place_of(at->call, at->call->rank));
     if (begin == count)
         return false;
     if (at->tier == 1) { /* one row: the shares of the target's portfolio */
-        hki_portfolio(at->call, 1, part.first + to, at->list, 0);
+        hki_portfolio(at->call, 1, party.first + to, at->list, 0);
         hki_next_shares(&at->before, at->list, count, done, source);
         length = *done - begin;
-    } else if (at->tier == hki_top(at->call)) { /* one column: a share from every rank of the subpart */
+    } else if (at->tier == hki_top(at->call)) { /* one column: a share from every rank of the subparty */
         for (uint32_t i = 0; i < count; i++)
-            at->list[i] = hki_rank_at(at->call, part.first + from * at->rows + i);
+            at->list[i] = hki_rank_at(at->call, party.first + from * at->rows + i);
         hki_next_shares(&at->after, at->list, count, done, destination);
         length = *done - begin;
     }
@@ -86,7 +86,7 @@ static void exchange(hki_builder *builder, const stage *at)
 static void find_peers(stage *at)
 {
     uint32_t place = hki_place_of(at->call, at->call->rank);
-    hki_part whole = hki_part_of(at->call, at->tier, place), below = hki_part_of(at->call, at->tier - 1, place);
+    hki_party whole = hki_party_of(at->call, at->tier, place), below = hki_party_of(at->call, at->tier - 1, place);
     at->fan = hki_tier_fan(at->call, at->tier);
     at->rows = below.size;
     at->width = at->call->ranks / whole.size;
@@ -158,4 +158,5 @@ const hki_algorithm hki_algorithm_alltoall_hierarchical = {
     .rounds_text = "1 a level",
     .sent_text = "(k-1)/k n a level of k groups",
     .scratch_text = "n a level",
+    .alike = hki_tiers_alike,
 };

@@ -11,8 +11,8 @@ enum { DIRECT_MOST = 8 };
 typedef struct column {
     const hki_call *call;
     uint32_t tier, number;
-    uint32_t first;       /* number of the part's first subpart */
-    hki_group group;      /* one rank of each subpart */
+    uint32_t first;       /* number of the party's first subparty */
+    hki_group group;      /* one rank of each subparty */
     uint32_t *map, *list; /* of ranks; as many as there are in the world */
     hki_span result;      /* reduce-scatter at the top: where this rank's own share goes */
     hki_shares_are whose;
@@ -41,13 +41,13 @@ uint32_t hki_spread_share(const hki_call *call, uint32_t rank)
 }
 
 /* The shares that member `member` has from the column at its end (or gives at its beginning), in
- * `list`, and how many: none where its subpart has no rank of this number. */
+ * `list`, and how many: none where its subparty has no rank of this number. */
 static uint32_t list_shares(const column *at, uint32_t member)
 {
-    hki_part part = hki_part_by_number(at->call, at->tier - 1, at->first + member);
-    if (at->number >= part.size)
+    hki_party party = hki_party_by_number(at->call, at->tier - 1, at->first + member);
+    if (at->number >= party.size)
         return 0;
-    uint32_t count = hki_portfolio(at->call, at->tier, part.first + at->number, at->list, 0);
+    uint32_t count = hki_portfolio(at->call, at->tier, party.first + at->number, at->list, 0);
     for (uint32_t i = 0; i < count && at->whose == HKI_SHARES_SPREAD; i++)
         at->list[i] = hki_spread_share(at->call, at->list[i]);
     qsort(at->list, count, sizeof *at->list, compare_numbers); /* in order, they make the fewest spans */
@@ -92,19 +92,19 @@ static void for_columns(hki_builder *builder, column *at, const hki_region *valu
 {
     const hki_call *call = at->call;
     uint32_t place = hki_place_of(call, call->rank), most = 0;
-    hki_part whole = hki_part_of(call, at->tier, place), own = hki_part_of(call, at->tier - 1, place);
-    at->first = hki_part_number(call, at->tier - 1, whole.first);
-    uint32_t size = hki_part_number(call, at->tier - 1, whole.first + whole.size - 1) - at->first + 1;
+    hki_party whole = hki_party_of(call, at->tier, place), own = hki_party_of(call, at->tier - 1, place);
+    at->first = hki_party_number(call, at->tier - 1, whole.first);
+    uint32_t size = hki_party_number(call, at->tier - 1, whole.first + whole.size - 1) - at->first + 1;
     for (uint32_t i = 0; i < size; i++) {
-        uint32_t members = hki_part_by_number(call, at->tier - 1, at->first + i).size;
+        uint32_t members = hki_party_by_number(call, at->tier - 1, at->first + i).size;
         most = members > most ? members : most;
     }
     at->group = (hki_group){.size = size, .map = at->map};
-    at->group.rank = hki_part_number(call, at->tier - 1, place) - at->first;
+    at->group.rank = hki_party_number(call, at->tier - 1, place) - at->first;
     for (at->number = place - own.first; at->number < most; at->number += own.size) {
         for (uint32_t i = 0; i < size; i++) {
-            hki_part part = hki_part_by_number(call, at->tier - 1, at->first + i);
-            at->map[i] = hki_rank_at(call, part.first + at->number % part.size);
+            hki_party party = hki_party_by_number(call, at->tier - 1, at->first + i);
+            at->map[i] = hki_rank_at(call, party.first + at->number % party.size);
         }
         body(builder, at, values, work);
     }
@@ -142,7 +142,7 @@ static void reduce_directly(hki_builder *builder, const column *at, const hki_re
     uint32_t count = list_shares(at, group->rank), j = 0;
     for (uint32_t i = 0; hki_next_shares(values, at->list, count, &i, &local);) {
         hki_next_shares(work, at->list, count, &j, &sum);
-        if (group->size == 1) /* a part with one subpart only: never at the top */
+        if (group->size == 1) /* a party with one subparty only: never at the top */
             hki_place(builder, sum, local, false);
         else
             hki_reduce_from_all(builder, group, local, false, at->last ? at->result : sum, at->last);

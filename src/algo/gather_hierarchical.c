@@ -14,24 +14,25 @@ typedef struct collection {
     uint32_t *list;
 } collection;
 
-static void receive_part(hki_builder *builder, const collection *store, hki_part part)
+static void receive_party(hki_builder *builder, const collection *store, hki_party party)
 {
     hki_group everyone = hki_everyone(store->call);
-    uint32_t from = hki_rank_at(store->call, hki_part_leader(store->call, part, store->call->root));
+    uint32_t from = hki_rank_at(store->call, hki_party_leader(store->call, party, store->call->root));
     hki_span span;
-    hki_part_ranks(store->call, part, store->list);
-    for (uint32_t i = 0; hki_next_shares(&store->shares, store->list, part.size, &i, &span);)
+    hki_party_ranks(store->call, party, store->list);
+    for (uint32_t i = 0; hki_next_shares(&store->shares, store->list, party.size, &i, &span);)
         hki_recv(builder, &everyone, from, span);
 }
 
-static void send_part(hki_builder *builder, const collection *store, hki_part part, uint32_t to, const hki_region *own)
+static void send_party(hki_builder *builder, const collection *store, hki_party party, uint32_t to,
+                       const hki_region *own)
 {
     hki_group everyone = hki_everyone(store->call);
     hki_span span;
-    hki_part_ranks(store->call, part, store->list);
-    for (uint32_t i = 0; part.size > 1 && hki_next_shares(&store->shares, store->list, part.size, &i, &span);)
+    hki_party_ranks(store->call, party, store->list);
+    for (uint32_t i = 0; party.size > 1 && hki_next_shares(&store->shares, store->list, party.size, &i, &span);)
         hki_send(builder, &everyone, to, span);
-    if (part.size == 1)
+    if (party.size == 1)
         hki_send(builder, &everyone, to, hki_all(own));
 }
 
@@ -40,20 +41,20 @@ static void gather(hki_builder *builder, collection *store, const hki_region *ow
     const hki_call *call = store->call;
     uint32_t place = hki_place_of(call, call->rank);
     for (uint32_t tier = 1; tier <= hki_top(call); tier++) {
-        hki_part whole = hki_part_of(call, tier, place), below = hki_part_of(call, tier - 1, place);
-        uint32_t leader = hki_part_leader(call, whole, call->root);
+        hki_party whole = hki_party_of(call, tier, place), below = hki_party_of(call, tier - 1, place);
+        uint32_t leader = hki_party_leader(call, whole, call->root);
         if (whole.size == 1)
             continue;
         if (leader != place) {
-            send_part(builder, store, below, hki_rank_at(call, leader), own);
+            send_party(builder, store, below, hki_rank_at(call, leader), own);
             return;
         }
         if (below.size == 1)
             hki_place(builder, hki_share(&store->shares, call->rank), hki_all(own), false);
-        uint32_t last = hki_part_number(call, tier - 1, whole.first + whole.size - 1);
-        for (uint32_t i = hki_part_number(call, tier - 1, whole.first); i <= last; i++)
-            if (i != hki_part_number(call, tier - 1, place))
-                receive_part(builder, store, hki_part_by_number(call, tier - 1, i));
+        uint32_t last = hki_party_number(call, tier - 1, whole.first + whole.size - 1);
+        for (uint32_t i = hki_party_number(call, tier - 1, whole.first); i <= last; i++)
+            if (i != hki_party_number(call, tier - 1, place))
+                receive_party(builder, store, hki_party_by_number(call, tier - 1, i));
     }
 }
 

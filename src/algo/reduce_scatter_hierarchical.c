@@ -32,4 +32,5 @@ const hki_algorithm hki_algorithm_reduce_scatter_hierarchical = {
     .rounds_text = "1 a level (k-1 of k > 8 groups)",
     .sent_text = "(P-1)/P n",
     .scratch_text = "up to n",
+    .alike = hki_tiers_alike,
 };

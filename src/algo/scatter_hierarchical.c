@@ -14,47 +14,48 @@ typedef struct supply {
     uint32_t *list;
 } supply;
 
-static void send_part(hki_builder *builder, const supply *store, hki_part part)
+static void send_party(hki_builder *builder, const supply *store, hki_party party)
 {
     hki_group everyone = hki_everyone(store->call);
-    uint32_t to = hki_rank_at(store->call, hki_part_leader(store->call, part, store->call->root));
+    uint32_t to = hki_rank_at(store->call, hki_party_leader(store->call, party, store->call->root));
     hki_span span;
-    hki_part_ranks(store->call, part, store->list);
-    for (uint32_t i = 0; hki_next_shares(&store->shares, store->list, part.size, &i, &span);)
+    hki_party_ranks(store->call, party, store->list);
+    for (uint32_t i = 0; hki_next_shares(&store->shares, store->list, party.size, &i, &span);)
         hki_send(builder, &everyone, to, span);
 }
 
-static void receive_part(hki_builder *builder, const supply *store, hki_part part, uint32_t from, const hki_region *own)
+static void receive_party(hki_builder *builder, const supply *store, hki_party party, uint32_t from,
+                          const hki_region *own)
 {
     hki_group everyone = hki_everyone(store->call);
     hki_span span;
-    hki_part_ranks(store->call, part, store->list);
-    for (uint32_t i = 0; part.size > 1 && hki_next_shares(&store->shares, store->list, part.size, &i, &span);)
+    hki_party_ranks(store->call, party, store->list);
+    for (uint32_t i = 0; party.size > 1 && hki_next_shares(&store->shares, store->list, party.size, &i, &span);)
         hki_recv(builder, &everyone, from, span);
-    if (part.size == 1)
+    if (party.size == 1)
         hki_recv(builder, &everyone, from, hki_all(own));
 }
 
-/* From the coarsest tier down: a rank receives where it leads a part but not the one that holds it, and hands on from
+/* From the coarsest tier down: a rank receives where it leads a party but not the one that holds it, and hands on from
  * there. */
 static void scatter(hki_builder *builder, const supply *store, const hki_region *own)
 {
     const hki_call *call = store->call;
     uint32_t place = hki_place_of(call, call->rank);
     for (uint32_t tier = hki_top(call); tier > 0; tier--) {
-        hki_part whole = hki_part_of(call, tier, place), below = hki_part_of(call, tier - 1, place);
-        uint32_t leader = hki_part_leader(call, whole, call->root);
+        hki_party whole = hki_party_of(call, tier, place), below = hki_party_of(call, tier - 1, place);
+        uint32_t leader = hki_party_leader(call, whole, call->root);
         if (whole.size == 1)
             continue;
         if (leader != place) {
-            if (hki_part_leader(call, below, call->root) == place)
-                receive_part(builder, store, below, hki_rank_at(call, leader), own);
+            if (hki_party_leader(call, below, call->root) == place)
+                receive_party(builder, store, below, hki_rank_at(call, leader), own);
             continue;
         }
-        uint32_t last = hki_part_number(call, tier - 1, whole.first + whole.size - 1);
-        for (uint32_t i = hki_part_number(call, tier - 1, whole.first); i <= last; i++)
-            if (i != hki_part_number(call, tier - 1, place))
-                send_part(builder, store, hki_part_by_number(call, tier - 1, i));
+        uint32_t last = hki_party_number(call, tier - 1, whole.first + whole.size - 1);
+        for (uint32_t i = hki_party_number(call, tier - 1, whole.first); i <= last; i++)
+            if (i != hki_party_number(call, tier - 1, place))
+                send_party(builder, store, hki_party_by_number(call, tier - 1, i));
         if (below.size == 1)
             hki_place(builder, hki_all(own), hki_share(&store->shares, call->rank), false);
     }

@@ -9,12 +9,12 @@ uint32_t hki_portfolio(const hki_call *call, uint32_t tier, uint32_t place, uint
         list[count] = hki_rank_at(call, place);
         return count + 1;
     }
-    hki_part own = hki_part_of(call, tier, place), above = hki_part_of(call, tier + 1, place);
-    uint32_t last = hki_part_number(call, tier, above.first + above.size - 1);
-    for (uint32_t number = hki_part_number(call, tier, above.first); number <= last; number++) {
-        hki_part part = hki_part_by_number(call, tier, number);
-        for (uint32_t column = place - own.first; column < part.size; column += own.size)
-            count = hki_portfolio(call, tier + 1, part.first + column, list, count);
+    hki_party own = hki_party_of(call, tier, place), above = hki_party_of(call, tier + 1, place);
+    uint32_t last = hki_party_number(call, tier, above.first + above.size - 1);
+    for (uint32_t number = hki_party_number(call, tier, above.first); number <= last; number++) {
+        hki_party party = hki_party_by_number(call, tier, number);
+        for (uint32_t column = place - own.first; column < party.size; column += own.size)
+            count = hki_portfolio(call, tier + 1, party.first + column, list, count);
     }
     return count;
 }
@@ -25,11 +25,11 @@ static int compare_ranks(const void *left_rank, const void *right_rank)
     return (*left > *right) - (*left < *right);
 }
 
-void hki_part_ranks(const hki_call *call, hki_part part, uint32_t *list)
+void hki_party_ranks(const hki_call *call, hki_party party, uint32_t *list)
 {
-    for (uint32_t i = 0; i < part.size; i++)
-        list[i] = hki_rank_at(call, part.first + i);
-    qsort(list, part.size, sizeof *list, compare_ranks);
+    for (uint32_t i = 0; i < party.size; i++)
+        list[i] = hki_rank_at(call, party.first + i);
+    qsort(list, party.size, sizeof *list, compare_ranks);
 }
 
 /* How many of the ranks from list[0] on are runs of `run` at distances of `stride`. */
