@@ -11,7 +11,8 @@ extern const hk_transport_ops hk_transport_tcp;
 
 enum { LARGE = HKI_TCP_PIECE, FRAMES = 60 };
 
-static const pair_transport three = {"tcp", &hk_transport_tcp, "INTERFACE=127.0.0.1 STREAMS=3", false};
+static const pair_transport plain = {"tcp", &hk_transport_tcp, "INTERFACE=127.0.0.1 STREAMS=3", false};
+static const pair_transport *three = &plain; /* of the tests that run */
 static const pair_transport one = {"tcp", &hk_transport_tcp, "INTERFACE=127.0.0.1", false};
 
 /* Every third frame is small, and sizes differ, so that the lanes get out of step. */
@@ -81,8 +82,8 @@ static bool both_ways(pair_end *end)
 static void frames_keep_their_order_over_several_streams(void **state)
 {
     (void)state;
-    assert_true(pair_run(&three, both_ways, "", false));
-    assert_true(pair_run(&three, both_ways, "", true));
+    assert_true(pair_run(three, both_ways, "", false));
+    assert_true(pair_run(three, both_ways, "", true));
 }
 
 static bool one_stream(pair_end *end)
@@ -123,7 +124,7 @@ static bool drop_some(pair_end *end)
 static void what_is_dropped_does_not_shift_what_follows(void **state)
 {
     (void)state;
-    assert_true(pair_run(&three, drop_some, "", true));
+    assert_true(pair_run(three, drop_some, "", true));
 }
 
 /* All is sent, and the sender leaves at once. */
@@ -149,7 +150,7 @@ static bool leave_early(pair_end *end)
 static void what_lies_on_lanes_arrives_before_the_goodbye(void **state)
 {
     (void)state;
-    assert_true(pair_run(&three, leave_early, "", true));
+    assert_true(pair_run(three, leave_early, "", true));
 }
 
 /* One of three connections breaks: both ends say that the other is lost, and name it. */
@@ -185,7 +186,25 @@ static bool cut(pair_end *end)
 static void when_one_breaks_the_peer_is_lost_and_named(void **state)
 {
     (void)state;
-    assert_true(pair_run(&three, cut, "", false));
+    assert_true(pair_run(three, cut, "", false));
+}
+
+static int run_with_tls(void)
+{
+#ifdef HKI_HAVE_OPENSSL
+    static const pair_transport secure = {"tcp", &hk_transport_tcp, "INTERFACE=127.0.0.1 STREAMS=3 TLS=required",
+                                          false};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frames_keep_their_order_over_several_streams),
+        cmocka_unit_test(what_is_dropped_does_not_shift_what_follows),
+        cmocka_unit_test(what_lies_on_lanes_arrives_before_the_goodbye),
+        cmocka_unit_test(when_one_breaks_the_peer_is_lost_and_named),
+    };
+    three = &secure;
+    return cmocka_run_group_tests_name("with TLS", tests, NULL, NULL);
+#else
+    return 0;
+#endif
 }
 
 int main(void)
@@ -197,5 +216,5 @@ int main(void)
         cmocka_unit_test(what_lies_on_lanes_arrives_before_the_goodbye),
         cmocka_unit_test(when_one_breaks_the_peer_is_lost_and_named),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL) + run_with_tls();
 }
