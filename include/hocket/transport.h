@@ -156,7 +156,9 @@ typedef struct hk_transport_ops {
     void (*consume)(hk_link *link);
 
     /* Describes [memory, memory+bytes) for this link's peer; *protocols gets the bits among MAP, GET, PUT by which the
-     * peer may reach it. Returns REFUSED when by none. Lives until the operation ends. */
+     * peer may reach it. On entry it says for what: PUT, the peer is to write there, once; 0, it is to read (MAP, GET).
+     * Returns REFUSED when by none. Lives until `withdraw`, or where there is no such function until the operation
+     * ends. */
     hk_transport_result (*describe)(hk_link *link, const void *memory, size_t bytes, hk_remote *remote,
                                     uint32_t *protocols);
     /* MAP: a pointer through which the peer's memory can be read now. Valid until the peer frees it. */
@@ -164,7 +166,8 @@ typedef struct hk_transport_ops {
     /* GET: copies bytes from offset of the peer's memory; blocks for the copy only. REFUSED: fall back, for good. */
     hk_transport_result (*get)(hk_link *link, const hk_remote *remote, uint64_t offset, void *destination,
                                size_t bytes);
-    /* PUT (asynchronous): writes to the peer's memory; `frame` is delivered to the peer after the data. */
+    /* PUT (asynchronous): writes to the peer's memory; `frame` is delivered to the peer after the data, in no order
+     * with other frames. The n-th that gives OK is the link's put n; put_result says what becomes of it. */
     hk_transport_result (*put)(hk_link *link, const hk_remote *remote, uint64_t offset, const void *source,
                                size_t bytes, const hk_frame *frame);
 
@@ -204,6 +207,16 @@ typedef struct hk_transport_ops {
      * link to a rank that others have reported ends as LOST. */
     void (*acquaint)(hk_transport *transport, const hk_peer *peer, const void *address, size_t bytes);
     bool (*report_lost)(hk_transport *transport, uint32_t rank);
+
+    /* PUT: what has become of the link's put `number` (1, 2, …), and whether its source may be used again. AGAIN: under
+     * way. OK: the data are there, and the frame is on its way. REFUSED: the peer's memory cannot be written (it may
+     * have been withdrawn); the frame will not come, and another protocol may serve. LOST: the link has ended. After
+     * anything but AGAIN the source is not read any more. Ends of puts come in order; one forbids arming, and ends a
+     * sleep, like an arrival. */
+    hk_transport_result (*put_result)(hk_link *link, uint64_t number);
+    /* PUT; NULL-able otherwise: the description is not needed any more. revoke: the peer may still be about to write by
+     * it; when this returns, it cannot, and its put will be REFUSED. */
+    void (*withdraw)(hk_link *link, const hk_remote *remote, bool revoke);
 } hk_transport_ops;
 
 #ifdef __cplusplus

@@ -39,8 +39,15 @@ hk_status hk_alloc(hk_comm *comm, size_t bytes, void **memory)
     }
     hki_context *context = comm->context;
     void *made = NULL;
-    for (uint32_t i = 0; i < context->transport_count && !made; i++)
+    uint32_t maker = 0;
+    for (uint32_t i = 0; i < context->transport_count && !made; i++) {
+        maker = i;
         made = context->ops[i]->alloc ? context->ops[i]->alloc(context->transports[i], bytes) : NULL;
+    }
+    for (uint32_t i = 0; i < context->transport_count && made; i++) { /* the others reach it, too, where they can */
+        if (i != maker && context->ops[i]->register_memory)
+            (void)context->ops[i]->register_memory(context->transports[i], made, bytes);
+    }
     hk_status status = HK_OK;
     if (made)
         *memory = made;
@@ -81,6 +88,10 @@ hk_status hk_free(hk_comm *comm, void *memory)
         return hki_error(HK_ERR_FORKED, "free: the memory belongs to the parent process");
     hki_context_enter(context);
     bool known = false;
+    for (uint32_t i = 0; i < context->transport_count; i++) {
+        if (context->ops[i]->unregister_memory)
+            context->ops[i]->unregister_memory(context->transports[i], memory);
+    }
     for (uint32_t i = 0; i < context->transport_count && !known; i++)
         known = context->ops[i]->free && context->ops[i]->free(context->transports[i], memory);
     known = known || free_plain(context, memory);

@@ -51,6 +51,8 @@ static const struct need {
     NEED(map, HK_TRANSPORT_MAP),
     NEED(get, HK_TRANSPORT_GET),
     NEED(put, HK_TRANSPORT_PUT),
+    NEED(put_result, HK_TRANSPORT_PUT),
+    NEED(withdraw, HK_TRANSPORT_PUT),
     NEED(sleep, HK_TRANSPORT_SLEEP),
 #undef NEED
 };

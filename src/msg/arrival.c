@@ -336,6 +336,9 @@ static bool on_small(hki_channel *channel, hk_arrival *arrival)
     case HKI_FRAME_DONE:
         hki_on_done(channel, &frame);
         break;
+    case HKI_FRAME_PUT:
+        hki_on_put(channel, &frame);
+        break;
     case HKI_FRAME_CREDIT:
         on_credit(channel, &frame);
         break;

@@ -28,9 +28,9 @@ hk_status hki_endpoint_open(hki_endpoint *endpoint, uint32_t ranks, uint32_t sel
         channel->rank = rank;
         channel->credit_step = HKI_EAGER_WINDOW / 4;
         channel->self = rank == self;
-        hki_node *lists[] = {&channel->poll_node, &channel->work_node, &channel->controls,
-                             &channel->queued,    &channel->announced, &channel->streams,
-                             &channel->posted,    &channel->receiving, &channel->unexpected};
+        hki_node *lists[] = {&channel->poll_node, &channel->work_node, &channel->controls, &channel->queued,
+                             &channel->announced, &channel->streams,   &channel->putting,  &channel->posted,
+                             &channel->receiving, &channel->unexpected};
         for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
             hki_list_init(lists[i]);
     }
@@ -192,9 +192,21 @@ static void skip_rest(hki_channel *channel, const hki_transfer *transfer)
         hki_channel_owe(channel, transfer->moved + HKI_EAGER_OVERHEAD, 0);
 }
 
-/* Takes a transfer out of whatever it is in. */
-static void detach(hki_endpoint *endpoint, hki_transfer *transfer)
+/* The peer needs this rank's memory no longer, or shall not: when this returns, no hardware touches it any more. */
+static void withdraw(hki_transfer *transfer, bool complete)
 {
+    hki_channel *channel = transfer->channel;
+    if (transfer->state == HKI_TRANSFER_PUTTING)
+        hki_put_quiet(channel, transfer);
+    if (transfer->describes)
+        channel->ops->withdraw(channel->link, &transfer->described, transfer->put_granted && !complete);
+    transfer->describes = transfer->put_granted = false;
+}
+
+/* Takes a transfer out of whatever it is in. */
+static void detach(hki_endpoint *endpoint, hki_transfer *transfer, bool complete)
+{
+    withdraw(transfer, complete);
     hki_list_remove(&transfer->node);
     hki_token_free(endpoint, transfer->token);
     transfer->token = 0;
@@ -212,7 +224,7 @@ static void detach(hki_endpoint *endpoint, hki_transfer *transfer)
 void hki_transfer_end(hki_transfer *transfer, hk_status status)
 {
     hki_endpoint *endpoint = transfer->channel ? transfer->channel->endpoint : transfer->matcher->endpoint;
-    detach(endpoint, transfer);
+    detach(endpoint, transfer, status == HK_OK);
     transfer->state = HKI_TRANSFER_DONE;
     if (status == HK_OK && transfer->sink.failed)
         status = HK_ERR_NO_MEMORY;
@@ -233,7 +245,7 @@ void hki_msg_cancel(hki_endpoint *endpoint, hki_transfer *transfer)
                 hki_unexpected_free(record);
         }
     }
-    detach(endpoint, transfer);
+    detach(endpoint, transfer, false);
     transfer->state = HKI_TRANSFER_DONE;
 }
 
@@ -340,6 +352,9 @@ void hki_channel_relieve(hki_channel *channel)
 
 void hki_channel_flush(hki_channel *channel)
 {
+    if (channel->lost)
+        return;
+    hki_put_advance(channel);
     if (channel->lost || !flush_controls(channel))
         return;
     while (!hki_list_empty(&channel->queued)) {
@@ -353,7 +368,8 @@ void hki_channel_flush(hki_channel *channel)
             moved |= hki_stream_push(channel, hki_list_entry(node, hki_transfer, node));
         }
     }
-    if (hki_list_empty(&channel->controls) && hki_list_empty(&channel->queued) && hki_list_empty(&channel->streams))
+    if (hki_list_empty(&channel->controls) && hki_list_empty(&channel->queued) && hki_list_empty(&channel->streams) &&
+        hki_list_empty(&channel->putting))
         hki_list_remove(&channel->work_node);
 }
 
@@ -403,6 +419,7 @@ void hki_channel_fail(hki_channel *channel, hk_status status, const char *reason
     fail_list(&channel->queued, status);
     fail_list(&channel->announced, status);
     fail_list(&channel->streams, status);
+    fail_list(&channel->putting, status);
     fail_list(&channel->posted, status);
     fail_list(&channel->receiving, status);
     hki_list_each (matcher_node, &channel->endpoint->matchers) {
@@ -417,7 +434,7 @@ void hki_channel_fail(hki_channel *channel, hk_status status, const char *reason
 }
 
 /* What arrived before the peer left can still be taken; then nothing more will come. */
-static void check_channel(hki_channel *channel)
+void hki_channel_check(hki_channel *channel)
 {
     if (channel->lost || !channel->link)
         return;
@@ -439,7 +456,7 @@ void hki_msg_check(hki_endpoint *endpoint)
     for (uint32_t i = 0; i < endpoint->transport_count; i++)
         endpoint->transports[i]->check(endpoint->instances[i]);
     for (uint32_t rank = 0; rank < endpoint->ranks; rank++)
-        check_channel(&endpoint->channels[rank]);
+        hki_channel_check(&endpoint->channels[rank]);
 }
 
 /* --- progress ---------------------------------------------------------------------------------------------------- */

@@ -24,6 +24,8 @@ static inline void hki_channel_disinterest(hki_channel *channel)
 void hki_channel_work(hki_channel *channel);
 void hki_channel_flush(hki_channel *channel);
 void hki_channel_fail(hki_channel *channel, hk_status status, const char *reason);
+/* Takes what arrived before the link ended, if it has, and then fails what needs it. */
+void hki_channel_check(hki_channel *channel);
 
 /* Returns the credit that a kept message took, once. */
 void hki_unexpected_repay(hki_unexpected *unexpected);
@@ -41,9 +43,21 @@ void hki_accept_announcement(hki_channel *channel, hki_transfer *transfer, const
 void hki_grant_early(hki_channel *channel, hki_transfer *transfer);
 void hki_on_grant(hki_channel *channel, const hk_frame *frame, const hki_grant *grant);
 void hki_on_done(hki_channel *channel, const hk_frame *frame);
-void hki_stream_start(hki_channel *channel, hki_transfer *transfer, uint32_t receiver_token);
+/* Sends DATA from byte `from` on, which is 0 unless the message is in one piece. */
+void hki_stream_start(hki_channel *channel, hki_transfer *transfer, uint32_t receiver_token, uint64_t from);
 bool hki_stream_push(hki_channel *channel, hki_transfer *transfer);
 bool hki_pull_advance(hki_channel *channel, hki_transfer *transfer);
+/* Puts (put.c). Describes a copying receive's destination into the grant; false: the peer cannot write there. */
+bool hki_put_offer(hki_channel *channel, hki_transfer *transfer, hki_grant *grant);
+/* The receiver has granted that its memory be written. False: the grant does not fit this message. */
+bool hki_put_start(hki_channel *channel, hki_transfer *transfer, const hki_grant *grant);
+/* Begins puts that found no room, and ends those that are done. */
+void hki_put_advance(hki_channel *channel);
+/* Waits until the source is not read any more: a moment, or until the hardware gives the peer up. */
+void hki_put_quiet(hki_channel *channel, const hki_transfer *transfer);
+void hki_on_put(hki_channel *channel, const hk_frame *frame);
+/* Moves a send that is IDLE or waits into one of the channel's lists. */
+void hki_send_enlist(hki_channel *channel, hki_transfer *transfer, hki_node *list, hki_transfer_state state);
 /* HKI_PULL_PIECE bytes for whatever passes through on its way into a reduction; NULL: no memory. */
 unsigned char *hki_bounce_buffer(hki_endpoint *endpoint);
 

@@ -7,8 +7,13 @@
  * Protocols. Up to the eager limit a message travels with its header, within the credit that the receiver gave. A
  * larger one is announced by the sender as soon as it is posted, with a description of its memory, and a receiver that
  * expects it grants it as soon as the receive is posted; whichever arrives first settles it, so that a known schedule
- * pays no extra round trip: pull    the memory can be mapped or copied from: the receiver takes it and says DONE stream
- * otherwise the sender, once granted, cuts it into DATA frames that always have a place to go So nothing above the
+ * pays no extra round trip:
+ *
+ *   put      the receiver has described its memory in the grant: the sender writes there, then says PUT
+ *   pull     the sender's memory can be mapped or copied from: the receiver takes it and says DONE
+ *   stream   otherwise the sender, once granted, cuts it into DATA frames that always have a place to go
+ *
+ * A copying receive grants a put where it can; a sender that cannot do as the grant says streams. So nothing above the
  * eager limit enters the FIFO before the receiver has granted it: its head is always consumable.
  *
  * Credits bound what a receiver may have to keep of messages that nobody has asked for yet: eager bytes by
@@ -37,6 +42,7 @@ enum hki_frame_kind {
     HKI_FRAME_ABORT,          /* communicator is poisoned: ordinal = status, operation = op number; text */
     HKI_FRAME_QUERY,          /* where are you in operation `operation` of this communicator? */
     HKI_FRAME_ANSWER,         /* hki_answer */
+    HKI_FRAME_PUT,            /* communicator = receiver's token: its memory has been written */
     HKI_FRAME_KINDS
 };
 
@@ -57,6 +63,9 @@ typedef struct hki_announcement {
 typedef struct hki_grant {
     uint32_t receiver_token;
     uint32_t sender_token; /* 0: unknown, find it by key */
+    uint64_t bytes;        /* that may be put; 0: only a stream may come */
+    uint64_t from;         /* where the stream begins: what is before has been pulled */
+    hk_remote remote;      /* where to put */
 } hki_grant;
 
 /* Where incoming bytes go: copied to, or reduced into, a list of pieces; elements may be split between two feeds. */
@@ -96,6 +105,7 @@ typedef enum hki_transfer_state {
     HKI_TRANSFER_STREAMING, /* send: granted; receive: DATA is coming */
     HKI_TRANSFER_POSTED,    /* receive: nothing has come yet (a GRANT may be out) */
     HKI_TRANSFER_PULLING,   /* receive: taking it from the peer's memory */
+    HKI_TRANSFER_PUTTING,   /* send: being written to the peer's memory */
     HKI_TRANSFER_DONE
 } hki_transfer_state;
 
@@ -117,7 +127,11 @@ struct hki_transfer {
     size_t offset;
     struct iovec one, one_local; /* storage for the common single piece */
     hki_sink sink;
-    hk_remote remote;
+    hk_remote remote;    /* the peer's memory: to be pulled or put to */
+    hk_remote described; /* own memory, as the peer knows it */
+    bool describes;      /* … which is to be withdrawn */
+    bool put_granted;    /* receive: the peer may write to it */
+    uint64_t put;        /* send: number of the put; 0: the link has not taken it yet */
     const char *mapped;
     hki_matcher *matcher;
     int tag; /* receive: wanted, then got */
@@ -151,11 +165,11 @@ typedef struct hki_unexpected {
     hki_channel *channel;
     hk_frame frame;
     uint64_t bytes;
-    bool complete; /* all its bytes are here (announcements: always) */
-    bool repaid;   /* the credit that it took went back already */
-    hki_announcement announcement;
-    hki_transfer *own; /* a rank's message to itself, not copied */
-    hki_sink sink;     /* while it is being read */
+    bool complete;                 /* all its bytes are here (announcements: always) */
+    bool repaid;                   /* the credit that it took went back already */
+    hki_announcement announcement; /* of a grant: token of the receiver, bytes and place of a put */
+    hki_transfer *own;             /* a rank's message to itself, not copied */
+    hki_sink sink;                 /* while it is being read */
     struct iovec piece;
     unsigned char data[];
 } hki_unexpected;
@@ -184,12 +198,14 @@ struct hki_channel {
     hki_node queued;     /* sends, in order */
     hki_node announced;  /* sends */
     hki_node streams;    /* sends */
+    hki_node putting;    /* sends */
     hki_node posted;     /* collective receives */
     hki_node receiving;  /* receives that stream or pull */
     hki_node unexpected; /* hki_unexpected, collective messages and early grants */
     uint64_t eager_out, eager_owed;
     uint64_t credit_step; /* so much is owed when credit goes back */
     uint32_t announce_out, announce_owed;
+    uint64_t puts;                      /* that the link has taken */
     hki_transfer *reading;              /* the head frame is being read into this transfer … */
     hki_unexpected *reading_unexpected; /* … or this record … */
     bool skipping;                      /* … or is dropped */

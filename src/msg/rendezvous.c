@@ -1,4 +1,4 @@
-/* Messages above the eager limit: announce, grant, stream, pull. */
+/* Messages above the eager limit: announce, grant, stream, pull. Puts are in put.c. */
 #include "msg/internal.h"
 
 #include "base/error.h"
@@ -11,22 +11,32 @@ enum {
     STREAMED_STORE_BYTES = 1 << 20, /* results of a pull from here on by non-temporal stores; measured */
     TURNS_BEFORE_THE_END = 16       /* of 64 frames: more than lay in the FIFO when the pull ended; guessed */
 };
+/* Protocols by which a receiver takes a message from the sender's memory. PUT beside them in an announcement says that
+ * the sender could write it. */
+static const uint32_t PULLS = HK_TRANSPORT_MAP | HK_TRANSPORT_GET;
 
 /* --- the sender ----------------------------------------------------------------------------------------------------
  */
 
-/* What the receiver may do with the source: 0 unless it is one piece that the link can describe. */
+/* What the receiver may do with the source: 0 unless it is one piece that the link can describe. A send that waits for
+ * credit comes here again. */
 static uint32_t describe(hki_channel *channel, hki_transfer *transfer, hki_announcement *announcement)
 {
     uint32_t protocols = 0;
+    if (transfer->describes) {
+        announcement->remote = transfer->described;
+        return transfer->protocols;
+    }
     if (transfer->piece_count != 1 || !channel->ops->describe)
         return 0;
     if (channel->ops->describe(channel->link, transfer->pieces[0].iov_base, (size_t)transfer->bytes,
                                &announcement->remote, &protocols) != HK_TRANSPORT_OK)
         return 0;
+    transfer->described = announcement->remote;
+    transfer->describes = channel->ops->withdraw != NULL;
     if (transfer->bytes < channel->limits.get_bytes)
         protocols &= ~(uint32_t)HK_TRANSPORT_GET;
-    return protocols & (HK_TRANSPORT_MAP | HK_TRANSPORT_GET);
+    return protocols & (PULLS | HK_TRANSPORT_PUT);
 }
 
 static bool ensure_token(hki_channel *channel, hki_transfer *transfer)
@@ -36,14 +46,33 @@ static bool ensure_token(hki_channel *channel, hki_transfer *transfer)
     return transfer->token != 0;
 }
 
-/* Moves a send that is IDLE or QUEUED into one of the channel's lists. */
-static void enlist(hki_channel *channel, hki_transfer *transfer, hki_node *list, hki_transfer_state state)
+void hki_send_enlist(hki_channel *channel, hki_transfer *transfer, hki_node *list, hki_transfer_state state)
 {
     if (transfer->state == HKI_TRANSFER_IDLE)
         hki_channel_interest(channel);
     hki_list_remove(&transfer->node);
     hki_list_append(list, &transfer->node);
     transfer->state = state;
+}
+
+static hki_grant grant_of(const hki_unexpected *record)
+{
+    return (hki_grant){.receiver_token = record->announcement.token,
+                       .bytes = record->announcement.bytes,
+                       .remote = record->announcement.remote};
+}
+
+/* A grant came before this send. True: it is being done as the grant says, and need not be announced. */
+static bool use_grant(hki_channel *channel, hki_transfer *transfer, hki_unexpected *record)
+{
+    hki_grant grant = grant_of(record);
+    if (!hki_put_start(channel, transfer, &grant)) {
+        if (transfer->protocols & PULLS)
+            return false;
+        hki_stream_start(channel, transfer, grant.receiver_token, 0);
+    }
+    hki_unexpected_free(record);
+    return true;
 }
 
 bool hki_announce(hki_channel *channel, hki_transfer *transfer)
@@ -60,25 +89,23 @@ bool hki_announce(hki_channel *channel, hki_transfer *transfer)
         channel->endpoint->listener.mismatch(channel->endpoint->listener.context, channel, &grant->frame);
         return false;
     }
-    if (grant && !transfer->protocols) {
-        uint32_t token = grant->announcement.token;
-        hki_unexpected_free(grant);
-        hki_stream_start(channel, transfer, token);
+    if (grant && use_grant(channel, transfer, grant))
         return true;
-    }
     if (channel->ops->send(channel->link, &transfer->frame, &announcement, sizeof announcement) == HK_TRANSPORT_AGAIN)
         return false;
     if (grant)
         hki_unexpected_free(grant);
     channel->announce_out++;
-    enlist(channel, transfer, &channel->announced, HKI_TRANSFER_ANNOUNCED);
+    hki_send_enlist(channel, transfer, &channel->announced, HKI_TRANSFER_ANNOUNCED);
     return true;
 }
 
-void hki_stream_start(hki_channel *channel, hki_transfer *transfer, uint32_t receiver_token)
+void hki_stream_start(hki_channel *channel, hki_transfer *transfer, uint32_t receiver_token, uint64_t from)
 {
     transfer->peer_token = receiver_token;
-    enlist(channel, transfer, &channel->streams, HKI_TRANSFER_STREAMING);
+    transfer->moved = from;
+    transfer->offset = (size_t)from;
+    hki_send_enlist(channel, transfer, &channel->streams, HKI_TRANSFER_STREAMING);
     hki_channel_work(channel);
     while (transfer->state == HKI_TRANSFER_STREAMING && hki_stream_push(channel, transfer))
         ;
@@ -137,6 +164,8 @@ static void keep_grant(hki_channel *channel, const hk_frame *frame, const hki_gr
     }
     record->complete = true;
     record->announcement.token = grant->receiver_token;
+    record->announcement.bytes = grant->bytes;
+    record->announcement.remote = grant->remote;
     hki_list_append(&channel->unexpected, &record->node);
 }
 
@@ -152,9 +181,13 @@ void hki_on_grant(hki_channel *channel, const hk_frame *frame, const hki_grant *
         channel->endpoint->listener.mismatch(channel->endpoint->listener.context, channel, frame);
         return;
     }
-    bool wants_stream = transfer->protocols == 0 || grant->sender_token != 0;
-    if (transfer->state == HKI_TRANSFER_ANNOUNCED && wants_stream)
-        hki_stream_start(channel, transfer, grant->receiver_token);
+    if (transfer->state != HKI_TRANSFER_ANNOUNCED || (grant->bytes && hki_put_start(channel, transfer, grant)))
+        return;
+    if (grant->from > 0 && (transfer->piece_count != 1 || grant->from >= transfer->bytes))
+        return;
+    bool wants_stream = !(transfer->protocols & PULLS) || grant->sender_token != 0 || grant->bytes != 0;
+    if (wants_stream)
+        hki_stream_start(channel, transfer, grant->receiver_token, grant->from);
 }
 
 void hki_on_done(hki_channel *channel, const hk_frame *frame)
@@ -167,7 +200,7 @@ void hki_on_done(hki_channel *channel, const hk_frame *frame)
 /* --- the receiver --------------------------------------------------------------------------------------------------
  */
 
-static void grant(hki_channel *channel, hki_transfer *transfer, uint32_t sender_token)
+static void send_grant(hki_channel *channel, hki_transfer *transfer, hki_grant *grant)
 {
     if (!ensure_token(channel, transfer)) {
         hki_error(HK_ERR_NO_MEMORY, "no memory for another message in flight");
@@ -176,14 +209,32 @@ static void grant(hki_channel *channel, hki_transfer *transfer, uint32_t sender_
     }
     hk_frame frame = transfer->frame;
     frame.kind = HKI_FRAME_GRANT;
-    hki_grant grant = {.receiver_token = transfer->token, .sender_token = sender_token};
+    grant->receiver_token = transfer->token;
     transfer->granted = true;
-    hki_channel_control(channel, &frame, &grant, sizeof grant);
+    hki_channel_control(channel, &frame, grant, sizeof *grant);
+}
+
+/* A stream may come. */
+static void grant_stream(hki_channel *channel, hki_transfer *transfer, uint32_t sender_token)
+{
+    hki_grant grant = {.sender_token = sender_token, .from = transfer->moved};
+    send_grant(channel, transfer, &grant);
+}
+
+/* The sender may write the message itself, where that is possible. */
+static bool grant_put(hki_channel *channel, hki_transfer *transfer, uint32_t sender_token)
+{
+    hki_grant grant = {.sender_token = sender_token};
+    if (!hki_put_offer(channel, transfer, &grant))
+        return false;
+    send_grant(channel, transfer, &grant);
+    return true;
 }
 
 void hki_grant_early(hki_channel *channel, hki_transfer *transfer)
 {
-    grant(channel, transfer, 0);
+    if (!grant_put(channel, transfer, 0) && !channel->peer_pulls)
+        grant_stream(channel, transfer, 0);
 }
 
 static void start_pull(hki_channel *channel, hki_transfer *transfer, const hki_announcement *announcement)
@@ -199,25 +250,30 @@ static void start_pull(hki_channel *channel, hki_transfer *transfer, const hki_a
     hki_list_append(&channel->receiving, &transfer->node);
 }
 
-/* The receive has been matched with an announcement: pull or have it streamed. */
+/* The receive has been matched with an announcement: have it written, pull it or have it streamed. */
 void hki_accept_announcement(hki_channel *channel, hki_transfer *transfer, const hki_announcement *announcement)
 {
-    if (announcement->protocols) {
+    if (transfer->put_granted)
+        return; /* the sender does as the grant says */
+    if ((announcement->protocols & HK_TRANSPORT_PUT) && grant_put(channel, transfer, announcement->token))
+        return;
+    if (announcement->protocols & PULLS) {
         start_pull(channel, transfer, announcement);
         return;
     }
     channel->peer_pulls = false;
     if (!transfer->granted || transfer->point)
-        grant(channel, transfer, announcement->token);
+        grant_stream(channel, transfer, announcement->token);
 }
 
-/* Neither way of pulling works: the sender is asked to stream from the start. */
+/* No way of pulling works (any more): the sender is asked to stream the rest. If it has given up and withdrawn its
+ * memory, it does not, and its abort is on its way. */
 static void fall_back(hki_channel *channel, hki_transfer *transfer)
 {
     transfer->state = HKI_TRANSFER_POSTED;
     channel->endpoint->pulling--;
     channel->peer_pulls = false;
-    grant(channel, transfer, transfer->peer_token);
+    grant_stream(channel, transfer, transfer->peer_token);
 }
 
 static void end_pull(hki_channel *channel, hki_transfer *transfer)
@@ -289,14 +345,12 @@ bool hki_pull_advance(hki_channel *channel, hki_transfer *transfer)
     if (result == HK_TRANSPORT_AGAIN)
         return false;
     if (result == HK_TRANSPORT_LOST) {
-        hki_channel_fail(channel, HK_ERR_PEER_LOST, "peer died while its memory was read");
+        hki_channel_check(channel);
         return true;
     }
     if (result == HK_TRANSPORT_REFUSED) {
         transfer->protocols &= mapping ? (uint32_t)HK_TRANSPORT_GET : 0u;
-        if (transfer->moved > 0)
-            hki_channel_fail(channel, HK_ERR_TRANSPORT, "reading the peer's memory failed half-way");
-        else if (!transfer->protocols)
+        if (!(transfer->protocols & PULLS))
             fall_back(channel, transfer);
         return true;
     }

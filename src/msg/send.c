@@ -118,7 +118,7 @@ void hki_msg_recv(hki_channel *channel, hki_transfer *transfer)
     }
     if (channel->lost)
         hki_transfer_end(transfer, HK_ERR_PEER_LOST);
-    else if (announces(channel, transfer) && !channel->peer_pulls)
+    else if (announces(channel, transfer))
         hki_grant_early(channel, transfer);
 }
 

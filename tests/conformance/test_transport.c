@@ -544,6 +544,116 @@ static void any_memory_can_be_copied_from(void **state)
     both_ways(get_body, "get", HK_TRANSPORT_GET, true);
 }
 
+static hk_transport_result settle_put(pair_end *end, uint64_t number)
+{
+    uint32_t ranks[4];
+    uint64_t deadline = pair_now(end) + UINT64_C(20000000000);
+    hk_transport_result result;
+    while ((result = end->ops->put_result(end->link, number)) == HK_TRANSPORT_AGAIN && pair_now(end) < deadline)
+        (void)end->ops->poll(end->transport, ranks, 4);
+    return result;
+}
+
+/* Many puts, large and small; the frame of each comes when its bytes are there. Sources are used again at once. */
+static bool put_body(pair_end *end)
+{
+    enum { BYTES = 700001, SKIP = 77, PUTS = 30 };
+    hk_frame frame = {.kind = 3};
+    hk_remote remote;
+    hk_arrival arrival;
+    unsigned char *memory = end->ops->alloc(end->transport, BYTES);
+    CHECK(memory != NULL);
+    for (uint32_t n = 1; n <= PUTS; n++) {
+        size_t bytes = n % 3 == 0 ? BYTES - SKIP : n;
+        if (end->index == 0) {
+            uint32_t protocols = HK_TRANSPORT_PUT;
+            memset(memory, 0, BYTES);
+            CHECK(describe(end, memory, BYTES, &remote, &protocols) == HK_TRANSPORT_OK);
+            CHECK(protocols == HK_TRANSPORT_PUT);
+            CHECK(pair_send(end, &frame, &remote, sizeof remote) == HK_TRANSPORT_OK);
+            CHECK(pair_peek(end, &arrival) == HK_TRANSPORT_OK);
+            CHECK(arrival.frame.kind == 11 && arrival.frame.ordinal == n && arrival.bytes == 0);
+            CHECK(filled(memory + SKIP, bytes, n) && memory[0] == 0 && memory[SKIP - 1] == 0);
+            CHECK(bytes == BYTES - SKIP || memory[SKIP + bytes] == 0);
+            end->ops->consume(end->link);
+            end->ops->withdraw(end->link, &remote, false);
+        } else {
+            fill(memory, bytes, n);
+            CHECK(take_remote(end, &remote));
+            frame = (hk_frame){.kind = 11, .ordinal = n};
+            CHECK(end->ops->put(end->link, &remote, SKIP, memory, bytes, &frame) == HK_TRANSPORT_OK);
+            CHECK(settle_put(end, n) == HK_TRANSPORT_OK);
+        }
+    }
+    CHECK(pair_meet(end));
+    CHECK(end->ops->free(end->transport, memory));
+    return pair_meet(end);
+}
+
+static void a_put_arrives_before_its_frame(void **state)
+{
+    (void)state;
+    both_ways(put_body, "auto", HK_TRANSPORT_PUT, true);
+}
+
+/* Memory that is withdrawn is not written any more, and frames go on. */
+static bool withdrawn(pair_end *end, bool kept)
+{
+    enum { BYTES = 1 << 20 };
+    hk_frame frame = {.kind = 3};
+    hk_remote remote;
+    hk_arrival arrival;
+    unsigned char *memory = kept ? end->ops->alloc(end->transport, BYTES) : calloc(1, BYTES), byte = 0;
+    if (end->index == 0) {
+        uint32_t protocols = HK_TRANSPORT_PUT;
+        CHECK(describe(end, memory, BYTES, &remote, &protocols) == HK_TRANSPORT_OK);
+        CHECK(pair_send(end, &frame, &remote, sizeof remote) == HK_TRANSPORT_OK);
+        end->ops->withdraw(end->link, &remote, true);
+        CHECK(pair_meet(end));
+        CHECK(pair_peek(end, &arrival) == HK_TRANSPORT_OK && arrival.frame.ordinal == 5);
+        CHECK(pair_take(end, &arrival, &byte) && byte == 9);
+        for (size_t i = 0; i < BYTES; i++)
+            CHECK(memory[i] == 0);
+        frame.ordinal = 6;
+        CHECK(pair_send(end, &frame, &byte, 1) == HK_TRANSPORT_OK);
+    } else {
+        memset(memory, 1, BYTES);
+        CHECK(take_remote(end, &remote));
+        CHECK(pair_meet(end));
+        CHECK(end->ops->put(end->link, &remote, 0, memory, BYTES, &frame) == HK_TRANSPORT_OK);
+        CHECK(settle_put(end, 1) == HK_TRANSPORT_REFUSED);
+        byte = 9;
+        frame.ordinal = 5;
+        CHECK(pair_send(end, &frame, &byte, 1) == HK_TRANSPORT_OK);
+        CHECK(pair_peek(end, &arrival) == HK_TRANSPORT_OK && arrival.frame.ordinal == 6);
+        CHECK(pair_take(end, &arrival, &byte));
+    }
+    CHECK(end->ops->link_state(end->link, NULL) == HK_LINK_UP);
+    CHECK(pair_meet(end));
+    if (kept)
+        CHECK(end->ops->free(end->transport, memory));
+    else
+        free(memory);
+    return true;
+}
+
+static bool withdrawn_body(pair_end *end)
+{
+    return withdrawn(end, false);
+}
+
+static bool withdrawn_kept_body(pair_end *end)
+{
+    return withdrawn(end, true);
+}
+
+static void memory_that_is_withdrawn_is_written_no_more(void **state)
+{
+    (void)state;
+    both_ways(withdrawn_body, "auto", HK_TRANSPORT_PUT, true);
+    both_ways(withdrawn_kept_body, "auto", HK_TRANSPORT_PUT, true);
+}
+
 /* False when there is no such plug-in. */
 static bool choose_transports(void)
 {
@@ -574,6 +684,8 @@ int main(void)
         cmocka_unit_test(a_peer_that_dies_while_it_is_waited_for_is_lost),
         cmocka_unit_test(allocated_memory_is_read_where_it_lies),
         cmocka_unit_test(any_memory_can_be_copied_from),
+        cmocka_unit_test(a_put_arrives_before_its_frame),
+        cmocka_unit_test(memory_that_is_withdrawn_is_written_no_more),
     };
     if (!choose_transports())
         return 1;

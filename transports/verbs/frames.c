@@ -13,11 +13,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COMPLETIONS = 32, FLAG_GOODBYE = 1, RECEIVES_AT_ONCE = 16 };
-/* What a completion belongs to: the high half of its wr_id. */
-enum { OF_RECEIVE, OF_FRAME, OF_PROBE };
-/* Immediates: the unit where a frame lies, or credit: units (bits 15 … 29) and frames (0 … 14) taken so far. */
+enum { COMPLETIONS = 32, FLAG_GOODBYE = 1, FLAG_PUT = 2, PUT_BYTES = 8, RECEIVES_AT_ONCE = 16 };
+/* Immediates: the unit where a frame lies, or credit: units (bits 15 … 29) and frames (0 … 14) taken so far; or that
+ * the sender's bulk queues are gone. */
 #define IMMEDIATE_CREDIT 0x80000000u
+#define IMMEDIATE_NO_BULK 0xc0000000u
 enum { IMMEDIATE_BITS = 15, IMMEDIATE_MASK = (1 << IMMEDIATE_BITS) - 1 };
 
 typedef struct header {
@@ -85,8 +85,6 @@ static void end(hk_link *link, hk_link_state state)
     transport->services->log(transport->services->core, HK_LOG_DEBUG, "verbs: %s", link->reason);
 }
 
-static void handle_all(hk_link *link);
-
 /* What has come is kept; then no hardware touches memory for this link any more. A peer that has left in order may
  * still wait for an acknowledgement that the queues give, so those stay until close. */
 static void finish(hk_link *link)
@@ -95,10 +93,15 @@ static void finish(hk_link *link)
     if (link->goodbye) {
         snprintf(link->reason, sizeof link->reason, "rank %d on %.64s has left", (int)link->peer.rank,
                  link->peer.host_name);
+        if (link->puts_done < link->puts_taken) {
+            hki_verbs_drop_queues(link); /* it does not wait for these */
+            hki_verbs_bulk_drop(link);
+        }
         end(link, HK_LINK_GOODBYE);
         return;
     }
     hki_verbs_drop_queues(link);
+    hki_verbs_bulk_drop(link);
     end(link, HK_LINK_LOST);
 }
 
@@ -137,11 +140,22 @@ static uint32_t padding(const hk_link *link, uint32_t units)
     return at + units <= link->far.ring_units ? 0 : link->far.ring_units - at;
 }
 
-static bool fits(const hk_link *link, uint32_t units)
+/* Besides what is kept for the frames of puts under way, a unit each. */
+static bool fits(const hk_link *link, uint32_t units, uint64_t kept)
 {
     uint64_t used = link->head - link->freed;
-    return used + padding(link, units) + units <= link->far.ring_units &&
-           link->frames_out - link->frames_freed < HKI_VERBS_FRAMES && !queue_full(link);
+    return used + padding(link, units) + units + kept <= link->far.ring_units &&
+           link->frames_out - link->frames_freed + kept < HKI_VERBS_FRAMES && !queue_full(link);
+}
+
+static uint64_t kept_for_puts(const hk_link *link)
+{
+    return link->bulk_broken ? 0 : link->puts_taken - link->puts_done;
+}
+
+bool hki_verbs_put_fits(const hk_link *link)
+{
+    return fits(link, 1, kept_for_puts(link));
 }
 
 static void told(hk_link *link)
@@ -177,7 +191,7 @@ static bool write_frame(hk_link *link, const hk_frame *frame, uint8_t flags, con
         pieces[0] = (struct ibv_sge){(uintptr_t)stage, (uint32_t)total, link->region->lkey};
         request.num_sge = 1;
     }
-    if (!post(link, &request, OF_FRAME, flags == FLAG_GOODBYE))
+    if (!post(link, &request, HKI_OF_FRAME, flags == FLAG_GOODBYE))
         return false;
     link->head += pad + units;
     link->frames_out++;
@@ -200,12 +214,12 @@ hk_transport_result hki_verbs_send(hk_link *link, const hk_frame *frame, const v
     }
     if (units > link->far.ring_units / 4)
         return HK_TRANSPORT_REFUSED;
-    if (HKI_UNLIKELY(!fits(link, units))) {
+    if (HKI_UNLIKELY(!fits(link, units, kept_for_puts(link)))) {
         hki_verbs_progress(link);
         if (link->state != HK_LINK_UP)
             return HK_TRANSPORT_LOST;
     }
-    if (fits(link, units) && write_frame(link, frame, 0, payload, bytes))
+    if (fits(link, units, kept_for_puts(link)) && write_frame(link, frame, 0, payload, bytes))
         return HK_TRANSPORT_OK;
     if (link->failing)
         hki_verbs_progress(link);
@@ -217,14 +231,23 @@ hk_transport_result hki_verbs_send(hk_link *link, const hk_frame *frame, const v
 bool hki_verbs_say_goodbye(hk_link *link)
 {
     const hk_frame none = {0};
-    return fits(link, 1) && write_frame(link, &none, FLAG_GOODBYE, NULL, 0);
+    return fits(link, 1, 0) && write_frame(link, &none, FLAG_GOODBYE, NULL, 0);
+}
+
+/* Payload: number of the put 32, lanes 32. */
+bool hki_verbs_send_put_frame(hk_link *link, const hk_frame *frame, uint32_t number, uint32_t lanes)
+{
+    unsigned char text[PUT_BYTES];
+    hki_wire_put32(text, number);
+    hki_wire_put32(text + 4, lanes);
+    return fits(link, 1, 0) && write_frame(link, frame, FLAG_PUT, text, sizeof text);
 }
 
 void hki_verbs_probe(hk_link *link)
 {
     struct ibv_send_wr request = {.opcode = IBV_WR_RDMA_WRITE,
                                   .wr.rdma = {.remote_addr = link->far.ring, .rkey = link->far.ring_key}};
-    if (link->probing || queue_full(link) || !post(link, &request, OF_PROBE, true))
+    if (link->probing || queue_full(link) || !post(link, &request, HKI_OF_PROBE, true))
         return;
     link->probing = true;
     link->transport->counts.probes++;
@@ -232,17 +255,28 @@ void hki_verbs_probe(hk_link *link)
 
 /* ---- credit ---- */
 
+/* A message that is an immediate, and no data. */
+static bool tell(hk_link *link, uint32_t immediate)
+{
+    struct ibv_send_wr request = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+                                  .imm_data = htobe32(immediate),
+                                  .wr.rdma = {.remote_addr = link->far.ring, .rkey = link->far.ring_key}};
+    return !queue_full(link) && post(link, &request, HKI_OF_FRAME, false);
+}
+
 static void tell_credit(hk_link *link)
 {
     uint32_t units = (uint32_t)link->tail & IMMEDIATE_MASK, frames = link->consumed & IMMEDIATE_MASK;
-    struct ibv_send_wr request = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-                                  .imm_data = htobe32(IMMEDIATE_CREDIT | units << IMMEDIATE_BITS | frames),
-                                  .wr.rdma = {.remote_addr = link->far.ring, .rkey = link->far.ring_key}};
-    link->credit_due = queue_full(link) || !post(link, &request, OF_FRAME, false);
+    link->credit_due = !tell(link, IMMEDIATE_CREDIT | units << IMMEDIATE_BITS | frames);
     if (link->credit_due)
         return;
     link->transport->counts.credits++;
     told(link);
+}
+
+bool hki_verbs_tell_bulk_broken(hk_link *link)
+{
+    return tell(link, IMMEDIATE_NO_BULK);
 }
 
 /* The peer has taken so much: low bits of what it counts. False when it claims more than was sent. */
@@ -308,6 +342,8 @@ static void received(hk_link *link, const struct ibv_wc *completion)
     link->receives_due++;
     if (completion->opcode != IBV_WC_RECV_RDMA_WITH_IMM || !(completion->wc_flags & IBV_WC_WITH_IMM))
         distrust(link);
+    else if (immediate == IMMEDIATE_NO_BULK)
+        link->bulk_failing = !link->bulk_broken;
     else if (!(immediate & IMMEDIATE_CREDIT))
         frame_came(link, immediate, completion->byte_len);
     else if (!take_credit(link, immediate >> IMMEDIATE_BITS & IMMEDIATE_MASK, immediate & IMMEDIATE_MASK,
@@ -319,7 +355,7 @@ static void sent(hk_link *link, uint32_t kind, uint32_t number)
 {
     link->heard = true;
     link->completed = number;
-    if (kind == OF_PROBE)
+    if (kind == HKI_OF_PROBE)
         link->probing = false;
     if (link->starved) {
         link->starved = false;
@@ -338,28 +374,30 @@ static void broken(hk_link *link, const struct ibv_wc *completion)
         hki_verbs_fail(link, "is cut off: %s", what);
 }
 
-static void handle(hk_link *link, const struct ibv_wc *completion)
+static void handle(hki_lane *lane, const struct ibv_wc *completion)
 {
+    hk_link *link = lane->link;
     uint32_t kind = (uint32_t)(completion->wr_id >> 32);
-    if (completion->status != IBV_WC_SUCCESS)
+    if (kind == HKI_OF_BULK || kind == HKI_OF_BULK_RECEIVE)
+        hki_verbs_bulk_completed(lane, completion);
+    else if (completion->status != IBV_WC_SUCCESS)
         broken(link, completion);
-    else if (kind == OF_RECEIVE)
+    else if (kind == HKI_OF_RECEIVE)
         received(link, completion);
     else
         sent(link, kind, (uint32_t)completion->wr_id);
 }
 
-static void handle_all(hk_link *link)
+void hki_verbs_take_completions(hki_lane *lane)
 {
     struct ibv_wc completions[COMPLETIONS];
-    hki_lane *lane = &link->lane[link->home];
     int count = COMPLETIONS;
     while (count == COMPLETIONS && lane->cq != NULL) {
         count = ibv_poll_cq(lane->cq, COMPLETIONS, completions);
         if (count < 0)
-            hki_verbs_fail(link, "is cut off: its completion queue cannot be read");
+            hki_verbs_fail(lane->link, "is cut off: its completion queue cannot be read");
         for (int i = 0; i < count; i++)
-            handle(link, &completions[i]);
+            handle(lane, &completions[i]);
     }
 }
 
@@ -367,7 +405,11 @@ void hki_verbs_progress(hk_link *link)
 {
     if (link->state != HK_LINK_UP)
         return;
-    handle_all(link);
+    hki_verbs_take_completions(&link->lane[link->home]);
+    for (uint32_t i = 0; i < link->lane_count && link->lane_count > 1; i++) {
+        if (i != link->home)
+            hki_verbs_take_completions(&link->lane[i]);
+    }
     if (HKI_UNLIKELY(link->failing)) {
         finish(link);
         return;
@@ -376,11 +418,38 @@ void hki_verbs_progress(hk_link *link)
         post_receives(link);
     if (HKI_UNLIKELY(link->credit_due))
         tell_credit(link);
+    hki_verbs_bulk_progress(link);
     if (HKI_UNLIKELY(link->failing))
         finish(link);
 }
 
 /* ---- receiving ---- */
+
+/* Whether the data that the frame speaks of are here: each lane's share says so by an immediate. */
+static bool put_arrived(const hk_link *link, const unsigned char *text)
+{
+    uint32_t number = hki_wire_get32(text), lanes = hki_wire_get32(text + 4);
+    for (uint32_t i = 0; i < link->lane_count; i++) {
+        if ((lanes & 1u << i) && (int32_t)(link->lane[i].put_arrived - number) < 0)
+            return false;
+    }
+    return true;
+}
+
+/* The data come before their frame is sent, but their completion may be seen after it. */
+static hk_transport_result await_put(hk_link *link, const unsigned char *text)
+{
+    if (put_arrived(link, text))
+        return HK_TRANSPORT_OK;
+    hki_verbs_progress(link);
+    if (put_arrived(link, text))
+        return HK_TRANSPORT_OK;
+    if (link->state <= HK_LINK_UP && !link->bulk_broken)
+        return HK_TRANSPORT_AGAIN;
+    distrust(link);
+    hki_verbs_progress(link);
+    return HK_TRANSPORT_LOST;
+}
 
 hk_transport_result hki_verbs_peek(hk_link *link, hk_arrival *arrival)
 {
@@ -393,11 +462,15 @@ hk_transport_result hki_verbs_peek(hk_link *link, hk_arrival *arrival)
     }
     const hki_slot *slot = &link->slot[link->consumed % HKI_VERBS_FRAMES];
     const unsigned char *at = link->memory + (size_t)slot->unit * HKI_VERBS_UNIT;
-    arrival->frame = read_header(at).frame;
+    const header head = read_header(at);
+    arrival->frame = head.frame;
     arrival->frame.kind &= 15; /* the peer may have changed it since it was checked */
     arrival->data = at + HKI_VERBS_HEADER;
     arrival->bytes = slot->bytes - HKI_VERBS_HEADER;
-    return HK_TRANSPORT_OK;
+    if (head.flags != FLAG_PUT)
+        return HK_TRANSPORT_OK;
+    arrival->bytes = 0;
+    return slot->bytes >= HKI_VERBS_HEADER + PUT_BYTES ? await_put(link, at + HKI_VERBS_HEADER) : HK_TRANSPORT_LOST;
 }
 
 void hki_verbs_consume(hk_link *link)

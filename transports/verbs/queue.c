@@ -107,7 +107,9 @@ static bool make_lane(hki_lane *lane, bool home)
     int error = initialise(lane, lane->bulk);
     if (error == 0 && home)
         error = initialise(lane, link->frames);
-    return error == 0 || fail(link, lane->port, "cannot prepare a queue pair", error);
+    if (error != 0)
+        return fail(link, lane->port, "cannot prepare a queue pair", error);
+    return hki_verbs_bulk_receive(lane) || fail(link, lane->port, "takes no receives", errno);
 }
 
 /* Receives hold no memory: each lets one write with an immediate in. */

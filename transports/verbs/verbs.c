@@ -21,10 +21,12 @@ enum {
     PUBLISHED_VERSION = 1,
     PUBLISHED_HEADER = 8,
     PUBLISHED_PORT = 24,
-    RING_BYTES = 256 << 10, /* guessed */
-    RING_LEAST = 16 << 10,  /* frames of a sixteenth must hold HK_TRANSPORT_WHOLE */
-    PROBE_MS = 500,         /* a link that has been silent so long is asked for a sign of life; guessed */
-    GOODBYE_MS = 50,        /* to see the last acknowledgement when both leave */
+    RING_BYTES = 256 << 10,     /* guessed */
+    REGISTER_BYTES = 256 << 10, /* guessed */
+    BOUNCE_BYTES = 256 << 10,   /* as much as the core asks of one get */
+    RING_LEAST = 16 << 10,      /* frames of a sixteenth must hold HK_TRANSPORT_WHOLE */
+    PROBE_MS = 500,             /* a link that has been silent so long is asked for a sign of life; guessed */
+    GOODBYE_MS = 50,            /* to see the last acknowledgement when both leave */
     STANDARD_CONNECT_SECONDS = 30
 };
 
@@ -245,8 +247,9 @@ static size_t verbs_poll(hk_transport *transport, uint32_t *ranks, size_t capaci
 }
 
 /* A peer whose machine has gone says nothing; its hardware is asked, which answers without its process. */
-static void look_for_life(hk_link *link, uint64_t now)
+static void look_for_life(hk_link *link)
 {
+    uint64_t now = link->transport->services->now(link->transport->services->core);
     if (link->heard) {
         link->heard = false;
         link->probe_at = now + PROBE_MS * MS;
@@ -255,9 +258,15 @@ static void look_for_life(hk_link *link, uint64_t now)
     }
 }
 
+void hki_verbs_look(hk_link *link)
+{
+    harvest(link->transport);
+    if (link->state == HK_LINK_UP)
+        look_for_life(link);
+}
+
 static size_t verbs_check(hk_transport *transport)
 {
-    uint64_t now = transport->services->now(transport->services->core);
     harvest(transport);
     for (uint32_t rank = 0; rank < transport->services->ranks; rank++) {
         hk_link *link = hki_verbs_link(transport, rank);
@@ -265,7 +274,7 @@ static size_t verbs_check(hk_transport *transport)
             continue;
         hki_verbs_progress(link);
         if (link->state == HK_LINK_UP)
-            look_for_life(link, now);
+            look_for_life(link);
     }
     size_t changed = transport->changed;
     transport->changed = 0;
@@ -277,11 +286,16 @@ static size_t verbs_check(hk_transport *transport)
 /* Asks for an event when something completes, and looks what has completed before. */
 static void arm_link(hk_link *link)
 {
-    hki_lane *lane = &link->lane[link->home];
-    if (link->state == HK_LINK_UP && !lane->armed) {
+    bool again = false;
+    for (uint32_t i = 0; i < link->lane_count && link->state == HK_LINK_UP; i++) {
+        hki_lane *lane = &link->lane[i];
+        if (lane->armed)
+            continue;
         lane->armed = ibv_req_notify_cq(lane->cq, 0) == 0;
-        hki_verbs_progress(link);
+        again = true;
     }
+    if (again)
+        hki_verbs_progress(link);
 }
 
 static bool verbs_arm(hk_transport *transport)
@@ -293,7 +307,7 @@ static bool verbs_arm(hk_transport *transport)
         if (link == NULL)
             continue;
         arm_link(link);
-        pending |= hki_verbs_pending(link);
+        pending |= hki_verbs_pending(link) || link->put_news;
     }
     pending |= transport->relieved;
     transport->relieved = false;
@@ -321,6 +335,7 @@ static void release(hk_transport *transport)
         if (link == NULL)
             continue;
         hki_verbs_drop_queues(link);
+        hki_verbs_bulk_drop(link);
         hki_verbs_drop_memory(link);
         if (link->handle != NULL)
             transport->library->destroy_ah(link->handle);
@@ -328,6 +343,7 @@ static void release(hk_transport *transport)
             close(link->pidfd);
         free(link);
     }
+    hki_verbs_drop_regions(transport);
     hki_verbs_close_ports(transport);
     if (transport->epoll >= 0)
         close(transport->epoll);
@@ -366,6 +382,13 @@ static void read_settings(hk_transport *transport)
     transport->ring_units = RING_BYTES / HKI_VERBS_UNIT;
     if (hki_parse_bytes(services->setting(services->core, "VERBS_RING"), &bytes) && bytes > 0)
         transport->ring_units = (uint32_t)((bytes < RING_LEAST ? RING_LEAST : bytes) / HKI_VERBS_UNIT);
+    const char *protocol = services->setting(services->core, "PROTOCOL");
+    bool all = *protocol == '\0' || strcmp(protocol, "auto") == 0;
+    transport->puts = all;
+    transport->gets = all || strcmp(protocol, "get") == 0;
+    transport->register_from = REGISTER_BYTES;
+    if (hki_parse_bytes(services->setting(services->core, "VERBS_REGISTER"), &bytes))
+        transport->register_from = bytes;
     transport->connect_timeout = STANDARD_CONNECT_SECONDS;
     (void)hki_parse_seconds(services->setting(services->core, "CONNECT_TIMEOUT"), &transport->connect_timeout);
 }
@@ -378,6 +401,9 @@ static hk_status start(hk_transport *transport)
         return status;
     read_settings(transport);
     int error = prepare(transport);
+    /* Without it reads go to registered memory only. */
+    if (error == 0 && transport->gets && hki_verbs_alloc(transport, BOUNCE_BYTES) != NULL)
+        transport->bounce = hki_list_entry(transport->regions.next, hki_region, node);
     if (error == 0)
         return hki_verbs_control_open(transport);
     services->error(services->core, HK_ERR_SYSTEM, "verbs: %s", strerror(error));
@@ -395,16 +421,18 @@ static hk_status verbs_open(const hk_transport_services *services, hk_transport 
     transport->pid = getpid();
     transport->epoll = transport->event = transport->control.epoll = transport->control.event = -1;
     hki_list_init(&transport->control.dialling);
+    hki_list_init(&transport->regions);
     hk_status status = start(transport);
     if (status != HK_OK) {
         release(transport);
         return status;
     }
     size_t ring = (size_t)transport->ring_units * HKI_VERBS_UNIT;
-    *limits = (hk_transport_limits){.inline_bytes = HKI_VERBS_INLINE - HKI_VERBS_HEADER,
+    *limits = (hk_transport_limits){.capabilities = HK_TRANSPORT_GET | HK_TRANSPORT_PUT,
+                                    .inline_bytes = HKI_VERBS_INLINE - HKI_VERBS_HEADER,
                                     .eager_bytes = ring / 16,
                                     .piece_bytes = ring / 8,
-                                    .get_bytes = SIZE_MAX,
+                                    .get_bytes = 0,
                                     .alpha_ns = 1500,
                                     .beta_ns = transport->port[0].ns_per_byte};
     *result = transport;
@@ -461,6 +489,13 @@ static size_t verbs_counters(hk_transport *transport, const char **names, uint64
                  {"inline_sends", counts->inline_sends},
                  {"bytes_written", counts->bytes_written},
                  {"bytes_copied", counts->bytes_copied},
+                 {"puts", counts->puts},
+                 {"put_bytes", counts->put_bytes},
+                 {"puts_refused", counts->puts_refused},
+                 {"gets", counts->gets},
+                 {"get_bytes", counts->get_bytes},
+                 {"registrations", counts->registrations},
+                 {"revocations", counts->revocations},
                  {"credits", counts->credits},
                  {"probes", counts->probes},
                  {"waits_for_room", counts->room_waits},
@@ -487,6 +522,15 @@ const hk_transport_ops hk_transport_verbs = {.size = sizeof(hk_transport_ops),
                                              .send = hki_verbs_send,
                                              .peek = hki_verbs_peek,
                                              .consume = hki_verbs_consume,
+                                             .describe = hki_verbs_describe,
+                                             .get = hki_verbs_get,
+                                             .put = hki_verbs_put,
+                                             .put_result = hki_verbs_put_result,
+                                             .withdraw = hki_verbs_withdraw,
+                                             .alloc = hki_verbs_alloc,
+                                             .free = hki_verbs_free,
+                                             .register_memory = hki_verbs_register,
+                                             .unregister_memory = hki_verbs_unregister,
                                              .poll = verbs_poll,
                                              .check = verbs_check,
                                              .arm = verbs_arm,

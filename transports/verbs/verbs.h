@@ -21,17 +21,23 @@
 #define HKI_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 enum {
-    HKI_VERBS_LANES = 4,      /* ports that a context uses at most */
-    HKI_VERBS_REASON = 448,   /* bytes of a text */
-    HKI_VERBS_UNIT = 64,      /* rings are handed out by units of so many bytes */
-    HKI_VERBS_HEADER = 24,    /* bytes of a frame's header in the ring */
-    HKI_VERBS_FRAMES = 256,   /* frames that a peer may have under way; a power of two */
-    HKI_VERBS_RESERVE = 32,   /* receives beyond those: for returned credit, and those not posted again yet */
-    HKI_VERBS_SENDS = 128,    /* work requests of a link that have not completed */
-    HKI_VERBS_SIGNAL = 32,    /* every so many of them is signalled */
-    HKI_VERBS_INLINE = 256,   /* bytes that are asked to fit into a work request */
-    HKI_VERBS_BULK_SENDS = 64 /* work requests of a bulk queue */
+    HKI_VERBS_LANES = 4,       /* ports that a context uses at most */
+    HKI_VERBS_REASON = 448,    /* bytes of a text */
+    HKI_VERBS_UNIT = 64,       /* rings are handed out by units of so many bytes */
+    HKI_VERBS_HEADER = 24,     /* bytes of a frame's header in the ring */
+    HKI_VERBS_FRAMES = 256,    /* frames that a peer may have under way; a power of two */
+    HKI_VERBS_RESERVE = 32,    /* receives beyond those: for returned credit, and those not posted again yet */
+    HKI_VERBS_SENDS = 128,     /* work requests of a link that have not completed */
+    HKI_VERBS_SIGNAL = 32,     /* every so many of them is signalled */
+    HKI_VERBS_INLINE = 256,    /* bytes that are asked to fit into a work request */
+    HKI_VERBS_BULK_SENDS = 64, /* work requests of a bulk queue, and receives */
+    HKI_VERBS_PUTS = 32,       /* of a link under way */
+    HKI_VERBS_GRANTS = 48,     /* memory that a peer may put to at a time: each takes one of its receives in the end */
+    HKI_VERBS_DESCRIPTIONS = 256
 };
+
+/* What a completion belongs to: the high half of its wr_id. The low one is the number of the work request. */
+enum hki_verbs_kind { HKI_OF_RECEIVE, HKI_OF_FRAME, HKI_OF_PROBE, HKI_OF_BULK_RECEIVE, HKI_OF_BULK };
 
 /* One port of one device; a context uses the first HKI_VERBS_LANES that it is told to. */
 typedef struct hki_port {
@@ -80,12 +86,42 @@ typedef struct hki_link_end {
 typedef struct hki_lane {
     hk_link *link;
     hki_port *port;
-    struct ibv_cq *cq;   /* of all the lane's queues */
-    struct ibv_qp *bulk; /* data of large messages; fails without taking the link with it */
-    bool armed;          /* a completion will make an event */
-    uint32_t bulk_posted, bulk_done;
-    uint32_t put_arrived; /* number of the last put whose share has come over this lane */
+    struct ibv_cq *cq;                               /* of all the lane's queues */
+    struct ibv_qp *bulk;                             /* data of large messages; fails without taking the link with it */
+    bool armed;                                      /* a completion will make an event */
+    uint32_t bulk_posted, bulk_done, bulk_signalled; /* work requests */
+    uint32_t receives_due;                           /* to be posted again */
+    uint32_t put_arrived;                            /* number of the last put whose share has come over this lane */
 } hki_lane;
+
+/* Memory that the hardware knows, at every port. */
+typedef struct hki_region {
+    hki_node node; /* in transport.regions */
+    char *memory;
+    size_t bytes; /* whole pages */
+    struct ibv_mr *key[HKI_VERBS_LANES];
+    uint32_t uses; /* hk_register, hk_alloc, descriptions, puts */
+    bool kept;     /* of hk_alloc or hk_register: found by others */
+    bool own;      /* made by alloc */
+} hki_region;
+
+/* Memory that a peer has been told of. */
+typedef struct hki_description {
+    hki_region *region; /* NULL: free */
+    bool to_write;
+} hki_description;
+
+/* A put under way: each lane writes its share [at, end). */
+typedef struct hki_put {
+    hk_frame frame;
+    hk_remote remote;
+    hki_region *region; /* of the source */
+    const char *source;
+    uint64_t at[HKI_VERBS_LANES], end[HKI_VERBS_LANES];
+    uint64_t place;                 /* at the peer */
+    uint32_t last[HKI_VERBS_LANES]; /* number of the share's last work request */
+    uint32_t lanes;                 /* bits: those that have a share */
+} hki_put;
 
 /* A frame that has come and lies in the ring. */
 typedef struct hki_slot {
@@ -144,6 +180,16 @@ struct hk_link {
     uint32_t receives_due; /* to be posted again */
     bool credit_due;       /* credit that found no room to be told */
 
+    /* large messages */
+    hki_put put[HKI_VERBS_PUTS];
+    uint64_t puts_taken, puts_posted, puts_done; /* numbers */
+    bool bulk_failing, bulk_broken;              /* is to be given up; has been, and all puts are refused */
+    bool bulk_untold;                            /* the peer does not know that yet */
+    bool put_news;                               /* one has ended, and nobody has asked yet */
+    hki_description description[HKI_VERBS_DESCRIPTIONS];
+    uint32_t grants; /* descriptions to write to */
+    uint32_t asked;  /* how often a put's result was asked for in vain */
+
     /* the end */
     int pidfd;    /* of a peer on this host, or -1 */
     bool failing; /* reason is set; the queues are to be ended */
@@ -157,7 +203,7 @@ struct hk_link {
 
 typedef struct hki_verbs_counts {
     uint64_t connections, work_requests, inline_sends, frames_out, frames_in, bytes_written, bytes_copied, credits,
-        probes, room_waits;
+        probes, room_waits, puts, put_bytes, puts_refused, gets, get_bytes, registrations, revocations;
 } hki_verbs_counts;
 
 typedef struct hki_verbs_control {
@@ -185,6 +231,10 @@ struct hk_transport {
     uint32_t port_count;
     uint32_t ring_units; /* of each link's ring */
     double connect_timeout;
+    bool puts, gets;        /* HOCKET_PROTOCOL allows them */
+    uint64_t register_from; /* bytes from which on memory that is not kept is registered for one message */
+    hki_node regions;
+    hki_region *bounce;        /* for reads into memory that is not registered */
     _Atomic(hk_link *) *links; /* by rank; set by connect, read by both threads */
     int epoll, event;          /* the caller's: completion channels, peers' ends, and a bell of the control thread */
     bool relieved;             /* a starved link found room, and arm has not said so */
@@ -237,6 +287,51 @@ static inline bool hki_verbs_pending(const hk_link *link)
 {
     return link->arrived != link->consumed || link->news;
 }
+/* Writes a frame of the transport's own for a put; false: no room yet. */
+bool hki_verbs_send_put_frame(hk_link *link, const hk_frame *frame, uint32_t number, uint32_t lanes);
+/* Whether there is room for one more of them; then it is kept until the put ends. */
+bool hki_verbs_put_fits(const hk_link *link);
+/* Takes what has completed on one lane. */
+void hki_verbs_take_completions(hki_lane *lane);
+/* Tells the peer that this end's bulk queues are gone; false: later. */
+bool hki_verbs_tell_bulk_broken(hk_link *link);
+
+/* ---- bulk.c ---- */
+
+hk_transport_result hki_verbs_put(hk_link *link, const hk_remote *remote, uint64_t offset, const void *source,
+                                  size_t bytes, const hk_frame *frame);
+hk_transport_result hki_verbs_put_result(hk_link *link, uint64_t number);
+hk_transport_result hki_verbs_get(hk_link *link, const hk_remote *remote, uint64_t offset, void *destination,
+                                  size_t bytes);
+/* A completion of a lane's bulk queue. */
+void hki_verbs_bulk_completed(hki_lane *lane, const struct ibv_wc *completion);
+/* Goes on with puts, and with the end of the bulk queues. */
+void hki_verbs_bulk_progress(hk_link *link);
+/* Puts that have not ended will not; their sources are free. After the queues have been dropped. */
+void hki_verbs_bulk_drop(hk_link *link);
+/* Posts all receives of a new queue. */
+bool hki_verbs_bulk_receive(hki_lane *lane);
+
+/* ---- memory.c ---- */
+
+hk_transport_result hki_verbs_describe(hk_link *link, const void *memory, size_t bytes, hk_remote *remote,
+                                       uint32_t *protocols);
+void hki_verbs_withdraw(hk_link *link, const hk_remote *remote, bool revoke);
+void *hki_verbs_alloc(hk_transport *transport, size_t bytes);
+bool hki_verbs_free(hk_transport *transport, void *memory);
+hk_status hki_verbs_register(hk_transport *transport, void *memory, size_t bytes);
+void hki_verbs_unregister(hk_transport *transport, void *memory);
+/* A region that holds the memory, kept or made for it; NULL: none can be had. Let go with hki_region_drop. */
+hki_region *hki_region_for(hk_transport *transport, const void *memory, size_t bytes);
+void hki_region_drop(hk_transport *transport, hki_region *region);
+/* The kept region that holds the memory, not counted; or NULL. */
+hki_region *hki_region_kept(const hk_transport *transport, const void *memory, size_t bytes);
+void hki_verbs_drop_regions(hk_transport *transport);
+
+/* ---- verbs.c ---- */
+
+/* For whoever waits for the link's hardware alone: sees whether the peer still lives. */
+void hki_verbs_look(hk_link *link);
 
 /* ---- control.c, wiring.c: the control thread ---- */
 
