@@ -2,7 +2,7 @@
  * Joining through a store. One exchange: every rank sets "<name>/<n>/<rank>"; rank 0 gets them all and sets the result
  * "<name>/<n>/all.<part>" in parts of at most 1 MiB, which the others get: about 2P operations on the store for P
  * ranks, where everyone reading everyone would be P². What rank 0 finds wrong (a missing rank, ranks that disagree) it
- * sets as the result, so that everyone learns it.
+ * sets as the result, so that everyone learns it. Many ranks hand on the result from one to the other (relay.h).
  *
  * Some stores overwrite silently. Records therefore carry a random number of their writer, and each rank looks for its
  * own in the result: a second process with the same rank finds another's.
@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/settings.h"
 #include "boot/ranks.h"
+#include "boot/relay.h"
 #include "boot/source.h"
 #include "boot/store_made.h"
 #include "net/mac.h"
@@ -20,13 +21,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RECORD_MAGIC = 0x484b5231, RESULT_MAGIC = 0x484b5232, FAILURE_TEXT_BYTES = 400 };
+enum { RECORD_MAGIC = 0x484b5231, RESULT_MAGIC = 0x484b5232, FAILURE_TEXT_BYTES = 400, RELAY_SECONDS = 5 };
 
 typedef struct store_boot {
     hki_boot boot;
     const hk_store *store;
     hk_store *owned;     /* the same, if it is to be freed */
     void (*ended)(void); /* called after that */
+    hki_relay *relay;    /* NULL: all get results from the store itself */
     uint64_t nonce;      /* tells this process from another that claims the same rank */
     uint32_t exchanges;  /* so far */
     char name[HKI_STORE_KEY_MAX];
@@ -68,6 +70,12 @@ static void rank_key(const exchange *x, int rank, char key[HKI_STORE_KEY_MAX + 1
 static void part_key(const exchange *x, size_t part, char key[HKI_STORE_KEY_MAX + 1])
 {
     snprintf(key, HKI_STORE_KEY_MAX + 1, "%.32s/%u/all.%zu", x->self->name, x->self->exchanges, part);
+}
+
+/* Set when the result is: what ranks wait for that get it from a relay. */
+static void done_key(const exchange *x, char key[HKI_STORE_KEY_MAX + 1])
+{
+    snprintf(key, HKI_STORE_KEY_MAX + 1, "%.32s/%u/done", x->self->name, x->self->exchanges);
 }
 
 static uint64_t *nonces(const exchange *x)
@@ -200,10 +208,9 @@ static hk_status gather(exchange *x, const void *mine, char *record)
     return status == HK_ERR_TIMEOUT ? name_missing(x, record) : status;
 }
 
-/* Rank 0: sets the parts of the result; part 0 last, so that whoever sees it finds the others. */
-static hk_status set_result(const exchange *x, const char *result, size_t bytes)
+/* Rank 0, and relays: sets the parts of the result; part 0 last, so that whoever sees it finds the others. */
+static hk_status set_result(const exchange *x, const hk_store *store, const char *result, size_t bytes)
 {
-    const hk_store *store = x->self->store;
     for (size_t part = (bytes - 1) / HKI_STORE_VALUE_MAX + 1; part-- > 0;) {
         char key[HKI_STORE_KEY_MAX + 1];
         part_key(x, part, key);
@@ -216,6 +223,19 @@ static hk_status set_result(const exchange *x, const char *result, size_t bytes)
     return HK_OK;
 }
 
+/* Rank 0: the result is there for all. */
+static hk_status announce(const exchange *x, const char *result, size_t bytes)
+{
+    const hk_store *store = x->self->store;
+    char key[HKI_STORE_KEY_MAX + 1];
+    HK_TRY(set_result(x, store, result, bytes));
+    if (x->self->boot.place.ranks < HKI_RELAY_RANKS)
+        return HK_OK;
+    done_key(x, key);
+    hk_status status = store->set(store->context, key, "", 0);
+    return status == HK_OK ? HK_OK : store_failed(x, status, "set", key);
+}
+
 /* Rank 0: tells the others why the exchange failed. Keeps this thread's error. */
 static void set_failure(const exchange *x, hk_status why)
 {
@@ -225,7 +245,7 @@ static void set_failure(const exchange *x, hk_status why)
     result_header header = {RESULT_MAGIC, (uint32_t)x->self->boot.place.ranks, (uint32_t)why, 0, bytes};
     memcpy(result, &header, sizeof header);
     memcpy(result + sizeof header, text, bytes);
-    set_result(x, result, sizeof header + bytes);
+    announce(x, result, sizeof header + bytes);
     hki_error_set(why, text);
 }
 
@@ -238,7 +258,7 @@ static hk_status collect(exchange *x, const void *mine, char *record)
     }
     result_header header = {RESULT_MAGIC, (uint32_t)x->self->boot.place.ranks, HK_OK, 0, x->bytes};
     memcpy(x->result, &header, sizeof header);
-    return set_result(x, x->result, x->result_bytes);
+    return announce(x, x->result, x->result_bytes);
 }
 
 /* Other ranks: checks part 0 of a result, of `length` bytes. */
@@ -262,29 +282,70 @@ static hk_status check_result(const exchange *x, size_t length)
     return HK_OK;
 }
 
+/* Other ranks: gets what rank 0 set, out of this store, as it is: *have bytes, which may be a failure's. What the store
+ * returns is not recorded; *key says of which key. */
+static hk_status get_parts(const exchange *x, const hk_store *store, double timeout, size_t *have,
+                           char key[HKI_STORE_KEY_MAX + 1])
+{
+    size_t length = HKI_STORE_VALUE_MAX;
+    *have = 0;
+    for (size_t part = 0; length == HKI_STORE_VALUE_MAX && *have < x->result_bytes; part++) {
+        part_key(x, part, key);
+        /* Room for a failure's text, too, which may be longer than a small result. */
+        size_t room = part == 0 ? x->result_bytes + FAILURE_TEXT_BYTES : x->result_bytes - *have;
+        length = room < HKI_STORE_VALUE_MAX ? room : HKI_STORE_VALUE_MAX;
+        HK_TRY(store->get(store->context, key, x->result + *have, &length, timeout));
+        *have += length;
+    }
+    return HK_OK;
+}
+
+/* From a relay, once rank 0 has said that there is a result: until then the relay may just be late. HK_ERR_UNSUPPORTED
+ * when there is no relay. */
+static hk_status get_relayed(const exchange *x, double timeout, size_t *have, char key[HKI_STORE_KEY_MAX + 1])
+{
+    const hk_store *common = x->self->store;
+    size_t none = 0;
+    if (!hki_relay_wanted(x->self->relay))
+        return HK_ERR_UNSUPPORTED;
+    done_key(x, key);
+    HK_TRY(common->get(common->context, key, x->result, &none, timeout));
+    const hk_store *source = hki_relay_source(x->self->relay);
+    if (!source)
+        return HK_ERR_UNSUPPORTED;
+    hk_status status = get_parts(x, source, RELAY_SECONDS, have, key);
+    if (status != HK_OK)
+        hki_relay_give_up(x->self->relay);
+    return status == HK_OK ? HK_OK : HK_ERR_UNSUPPORTED;
+}
+
+/* From a relay, else from the store; and for those whose relay this rank is. */
+static hk_status get_result(const exchange *x, size_t *have, char key[HKI_STORE_KEY_MAX + 1])
+{
+    const hk_store *sink = hki_relay_sink(x->self->relay);
+    double timeout = left(x) + 0.25; /* a little longer than rank 0 waits, whose verdict is the better one */
+    hk_status status = get_relayed(x, timeout, have, key);
+    if (status == HK_ERR_UNSUPPORTED)
+        status = get_parts(x, x->self->store, timeout, have, key);
+    if (status == HK_OK && sink)
+        (void)set_result(x, sink, x->result, *have); /* who does not find it there asks rank 0 */
+    return status;
+}
+
 /* Other ranks: gets the result that rank 0 set. */
 static hk_status fetch(exchange *x, char *record)
 {
     const hki_place *place = &x->self->boot.place;
-    const hk_store *store = x->self->store;
-    /* Room for a failure's text, too, which may be longer than a small result. */
-    for (size_t part = 0, have = 0; part == 0 || have < x->result_bytes; part++) {
-        char key[HKI_STORE_KEY_MAX + 1];
-        part_key(x, part, key);
-        size_t room = part == 0 ? x->result_bytes + FAILURE_TEXT_BYTES : x->result_bytes - have;
-        size_t length = room < HKI_STORE_VALUE_MAX ? room : HKI_STORE_VALUE_MAX;
-        /* A little longer than rank 0 waits, whose verdict is the better one. */
-        hk_status status = store->get(store->context, key, x->result + have, &length, left(x) + 0.25);
-        if (status == HK_ERR_TIMEOUT)
-            return name_missing(x, record);
-        if (status != HK_OK)
-            return store_failed(x, status, "get", key);
-        if (part == 0)
-            HK_TRY(check_result(x, length));
-        if (length == 0 || length > x->result_bytes - have)
-            return hki_error(HK_ERR_BOOTSTRAP, "job %s: key %s has a wrong length", x->self->name, key);
-        have += length;
-    }
+    char key[HKI_STORE_KEY_MAX + 1];
+    size_t have;
+    hk_status status = get_result(x, &have, key);
+    if (status == HK_ERR_TIMEOUT)
+        return name_missing(x, record);
+    if (status != HK_OK)
+        return store_failed(x, status, "get", key);
+    HK_TRY(check_result(x, have));
+    if (have != x->result_bytes)
+        return hki_error(HK_ERR_BOOTSTRAP, "job %s: key %s has a wrong length", x->self->name, key);
     if (nonces(x)[place->rank] != x->self->nonce)
         return hki_error(HK_ERR_REFUSED, "another process has joined job %s as rank %d", x->self->name, place->rank);
     return HK_OK;
@@ -318,6 +379,7 @@ static hk_status store_exchange(hki_boot *boot, const void *mine, size_t bytes, 
 static void store_leave(hki_boot *boot)
 {
     store_boot *self = (store_boot *)boot;
+    hki_relay_close(self->relay);
     hk_store_free(self->owned);
     if (self->ended)
         self->ended();
@@ -378,6 +440,7 @@ static hk_status join(const hk_options *options, store_boot *self)
     self->boot.place.ranks = options->ranks;
     snprintf(self->name, sizeof self->name, "%s", hki_boot_name(options));
     HK_TRY(hki_boot_random(&self->nonce, sizeof self->nonce));
+    self->relay = hki_relay_open(self->store, self->name, options->rank, options->ranks);
     return agree_on_key(self, options);
 }
 
@@ -390,8 +453,10 @@ hk_status hki_boot_by_store(const hk_options *options, hki_boot **boot)
     self->boot.place.source = "store";
     hk_status status = join(options, self);
     if (status != HK_OK) {
-        free(self);
-        return status;
+        char text[1024];
+        snprintf(text, sizeof text, "%s", hk_last_error());
+        store_leave(&self->boot); /* the others may have to read why */
+        return hki_error_set(status, text);
     }
     *boot = &self->boot;
     return HK_OK;

@@ -342,6 +342,20 @@ static hk_status asked_get(void *context, const char *key, void *value, size_t *
     return HK_OK;
 }
 
+bool hki_store_own_address(const hk_store *store, hki_address *own)
+{
+    struct sockaddr_storage where = {0};
+    socklen_t length = sizeof where;
+    if (store->get != asked_get)
+        return false;
+    const asker *self = store->context;
+    if (getsockname(self->stream.fd, (struct sockaddr *)&where, &length) != 0 ||
+        !hki_address_from_socket((const struct sockaddr *)&where, own))
+        return false;
+    own->port = 0;
+    return true;
+}
+
 static void asked_free(hki_made_store *made)
 {
     asker *self = (asker *)made;

@@ -52,4 +52,7 @@ typedef struct hki_dial {
  * HK_ERR_SETTING. */
 hk_status hki_store_dial(const hki_dial *dial, const hki_store_identity *identity, double timeout, hk_store **store);
 
+/* The address from which a store of hki_store_dial talks to its server, port 0. False for any other store. */
+bool hki_store_own_address(const hk_store *store, hki_address *own);
+
 #endif
