@@ -12,6 +12,7 @@
 #include "boot/store_tcp.h"
 #include "boot/store_wire.h"
 #include "net/handshake.h"
+#include "net/refusals.h"
 #include "net/socket.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { PENDING_MOST = 256, HANDSHAKE_SECONDS = 10, ACCEPTS_PER_TURN = 64, LOGGED_MOST = 8 };
+enum { PENDING_MOST = 256, HANDSHAKE_SECONDS = 10, ACCEPTS_PER_TURN = 64 };
 static const uint64_t short_of_descriptors = 50000000; /* pause in ns; guessed */
 static const uint64_t never = UINT64_MAX;
 
@@ -56,7 +57,8 @@ typedef struct server {
     atomic_bool stop;
     /* The thread's own from here on. */
     hki_node pending, admitted;
-    unsigned pending_count, logged;
+    unsigned pending_count;
+    hki_refusals refusals;
     uint64_t deaf_until; /* descriptors ran short */
     bool deaf;
 } server;
@@ -86,11 +88,10 @@ static void drop(server *self, client *one)
 static void refuse(server *self, client *one, const char *why)
 {
     char from[HKI_ADDRESS_TEXT];
+    const char *ending;
     hki_address_text(&one->from, from);
-    if (self->logged < LOGGED_MOST)
-        hki_log(HK_LOG_WARN, "store: turned away %s: %s%s", from, why,
-                self->logged + 1 == LOGGED_MOST ? "; further ones are not reported" : "");
-    self->logged++;
+    if (hki_refusals_add(&self->refusals, &one->from, why, &ending))
+        hki_log(HK_LOG_WARN, "store: turned away %s: %s%s", from, why, ending);
     drop(self, one);
 }
 

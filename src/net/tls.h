@@ -5,6 +5,7 @@
  * be issued by that authority, and names are not looked at, since ranks have none), or, without those, by the job's key
  * as an external pre-shared key with (EC)DHE: recorded traffic stays secret should the key become known later. The
  * pre-shared key is derived from the job's with a label of its own. No version below 1.3, no tickets, no early data.
+ * Each call may empty OpenSSL's queue of errors of the calling thread.
  *
  * The handshake of net/handshake.h follows inside, so who may join stays one mechanism.
  */

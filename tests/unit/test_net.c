@@ -2,6 +2,7 @@
 #include "net/address.h"
 #include "net/handshake.h"
 #include "net/interfaces.h"
+#include "net/refusals.h"
 #include "net/socket.h"
 #include "net/wire.h"
 
@@ -497,6 +498,28 @@ static void a_listener_is_reached_and_knows_by_whom(void **state)
     }
 }
 
+/* ---- refusals ---- */
+
+static void refusals_are_said_once_and_not_for_ever(void **state)
+{
+    (void)state;
+    hki_refusals refusals = {0};
+    hki_address here, there;
+    const char *ending = "";
+    assert_true(hki_address_parse("10.0.0.1", &here) && hki_address_parse("10.0.0.2", &there));
+    assert_true(hki_refusals_add(&refusals, &here, "no key", &ending));
+    here.port = 99; /* the same host */
+    assert_false(hki_refusals_add(&refusals, &here, "no key", &ending));
+    assert_true(hki_refusals_add(&refusals, &here, "garbage", &ending));
+    assert_true(hki_refusals_add(&refusals, &there, "garbage", &ending));
+    assert_string_equal(ending, "");
+    int said = 3;
+    for (int i = 0; i < 100; i++)
+        said += hki_refusals_add(&refusals, i % 2 ? &here : &there, "silence", &ending);
+    assert_int_equal(said, HKI_REFUSALS_SAID);
+    assert_non_null(strstr(ending, "last"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -517,6 +540,7 @@ int main(void)
         cmocka_unit_test(versions_byte_orders_and_purposes_are_told_apart),
         cmocka_unit_test(a_hang_up_at_any_byte_ends_it),
         cmocka_unit_test(a_listener_is_reached_and_knows_by_whom),
+        cmocka_unit_test(refusals_are_said_once_and_not_for_ever),
     };
     return cmocka_run_group_tests_name("net", tests, NULL, NULL);
 }

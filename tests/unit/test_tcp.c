@@ -362,6 +362,18 @@ static void a_child_does_not_keep_its_parents_connections(void **state)
 
 /* ---- TLS ---- */
 
+/* All of this went over loopback, where a rank must not pay for loading it. */
+static void openssl_has_not_been_loaded(void **state)
+{
+    (void)state;
+    char line[512];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    assert_non_null(maps);
+    while (fgets(line, sizeof line, maps) != NULL)
+        assert_null(strstr(line, "libcrypto"));
+    fclose(maps);
+}
+
 #ifdef HKI_HAVE_OPENSSL
 
 /* Dials an end whose HOCKET_TLS is another: the reason, which comes long before HOCKET_CONNECT_TIMEOUT. */
@@ -436,6 +448,7 @@ int main(void)
         cmocka_unit_test(without_a_key_wider_is_an_error_unless_wanted),
         cmocka_unit_test(an_interface_that_is_not_there_is_an_error),
         cmocka_unit_test(a_child_does_not_keep_its_parents_connections),
+        cmocka_unit_test(openssl_has_not_been_loaded),
     };
     return cmocka_run_group_tests_name("tcp", tests, NULL, NULL) + run_with_tls();
 }

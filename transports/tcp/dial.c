@@ -25,7 +25,6 @@ enum {
     LONGEST_CONNECT_MS = 8000, /* TCP tries a SYN again after 1 and 3 s */
     HANDSHAKE_MS = 10000,      /* a machine with far more ranks than cores is slow */
     REFUSED_PASSES = 3,        /* nobody listens there any more, or somebody who is of another kind (TLS) */
-    COMPLAINTS = 16,           /* lines in the log about strangers */
     STRANGERS = 64             /* connections unproved at a time, or two a rank if that is more */
 };
 
@@ -310,13 +309,13 @@ static void complain(const hki_attempt *attempt, const char *why)
 {
     hk_transport *transport = attempt->transport;
     char from[HKI_ADDRESS_TEXT];
+    const char *ending;
     atomic_fetch_add(&transport->control.refused, 1);
-    if (transport->control.complaints >= COMPLAINTS)
+    if (!hki_refusals_add(&transport->control.refusals, &attempt->address, why, &ending))
         return;
-    transport->control.complaints++;
     hki_address_text(&attempt->address, from);
     transport->services->log(transport->services->core, HK_LOG_WARN, "tcp: refused a connection from %s: %s%s", from,
-                             why, transport->control.complaints == COMPLAINTS ? " (the last of these lines)" : "");
+                             why, ending);
 }
 
 static void answer_failed(hki_attempt *attempt, const char *why)

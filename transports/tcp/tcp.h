@@ -14,6 +14,7 @@
 #include "net/address.h"
 #include "net/handshake.h"
 #include "net/interfaces.h"
+#include "net/refusals.h"
 #include "net/stream.h"
 
 #include <hocket/transport.h>
@@ -187,10 +188,10 @@ typedef struct hki_tcp_control {
     int owing_rounds;
     hki_node dialling; /* links */
     hki_node attempts;
-    hki_node over;            /* attempts to be freed */
-    uint32_t strangers;       /* accepted, unproved */
-    uint64_t accept_from;     /* no descriptors left: accept again from then on */
-    uint32_t complaints;      /* of refused connections, logged */
+    hki_node over;        /* attempts to be freed */
+    uint32_t strangers;   /* accepted, unproved */
+    uint64_t accept_from; /* no descriptors left: accept again from then on */
+    hki_refusals refusals;
     _Atomic uint64_t refused; /* both threads */
     hki_watch watches[HKI_TCP_WATCHES];
     _Atomic uint32_t watch_count; /* both threads, for fork */
