@@ -39,10 +39,10 @@ uint64_t hki_sim_turn_ps(const hki_sim_costs *costs, uint32_t rank);
 /* What the switches between two ranks add to the latency. */
 uint64_t hki_sim_hops_ps(const hki_sim_costs *costs, uint32_t from, uint32_t to);
 
-static inline const hki_sim_message_cost *hki_sim_message(const hki_sim_costs *costs, uint32_t work, uint32_t from,
-                                                          uint32_t to)
+/* Of a message, at either of its ends. */
+static inline const hki_sim_message_cost *hki_sim_message(const hki_sim_costs *costs, const hki_sim_step *step)
 {
-    return &costs->messages[(size_t)work * HKI_LINK_CLASSES + hki_cluster_link(costs->model->cluster, from, to)];
+    return &costs->messages[step->work * (size_t)HKI_LINK_CLASSES + step->link];
 }
 
 #endif

@@ -1,9 +1,8 @@
 /*
- * The event loop. A rank's core does one job after another: it makes steps that are ready, moves bytes,
- * reduces. Messages that can leave wait in
- * two lists, the sender's and, where the receiver must agree, the receiver's, for both ways to be free. What is to be
- * worked out after all events of one time (who leaves next, who shares what) is noted and done then, so that the order
- * of simultaneous events does not matter.
+ * The event loop. A rank posts its messages one after another, and beside that its core does one job after
+ * another: it moves bytes, copies, reduces. Messages that can leave wait in two lists, the sender's and, where the
+ * receiver must agree, the receiver's, for both ways to be free. What is to be worked out after all events of one time
+ * (who leaves next, who shares what) is noted and done then, so that the order of simultaneous events matters little.
  */
 #include "sim/engine.h"
 
@@ -19,7 +18,8 @@ enum { MADE = HKI_SIM_MADE, GONE = HKI_SIM_GONE, MOVED = HKI_SIM_MOVED, HELD = H
 
 /* Kinds of events; each has a step, or a rank. */
 typedef enum event_kind {
-    JOB_DONE, /* rank: its job */
+    POSTED,   /* rank: the message's step that it was making */
+    JOB_DONE, /* rank: its core's job */
     BEGINS,   /* SEND: its bytes begin to pass what is shared */
     FLOWN,    /* SEND: they have passed; the way in is free again, and that out if it waited for the receiver's */
     OUT_FREE, /* SEND that the receiver holds up: the way out is free again */
@@ -32,7 +32,7 @@ typedef struct list {
     uint32_t head, tail;
 } list;
 
-/* What a core has to do. */
+/* What a rank has to do: make a step (of messages: post it), move a message's bytes, reduce what has arrived. */
 typedef enum job_kind { MAKE, MOVE, REDUCE } job_kind;
 
 typedef struct job {
@@ -41,9 +41,8 @@ typedef struct job {
 } job;
 
 typedef struct rank_state {
-    uint32_t job;       /* that its core does, or NONE */
-    list makes;         /* steps that are ready, by jobs */
-    list moves;         /* what goes before: moves and reductions */
+    list posts;         /* messages' steps to be made, the first being made; numbers of jobs */
+    list jobs;          /* of its core, likewise: beside posting it moves, copies and reduces */
     list leaving;       /* SENDs that are made and have not left */
     list coming;        /* RECVs of messages that ask first, both ends made */
     list held;          /* SENDs to here that have left without asking */
@@ -128,9 +127,10 @@ static uint32_t own_rank(const engine *run, uint32_t step)
     return run->steps[run->steps[step].match].peer;
 }
 
-static const hki_sim_message_cost *cost_of(const engine *run, uint32_t send)
+/* Of a message, at either of its ends. */
+static const hki_sim_message_cost *cost_of(const engine *run, uint32_t step)
 {
-    return hki_sim_message(&run->sim->costs, run->steps[send].work, own_rank(run, send), run->steps[send].peer);
+    return hki_sim_message(&run->sim->costs, &run->steps[step]);
 }
 
 /* ---- jobs ---- */
@@ -151,15 +151,11 @@ static uint32_t new_job(engine *run)
     return run->job_count++;
 }
 
-/* Begins with the next job of the rank's core, if it has nothing to do. */
-static void start_job(engine *run, uint32_t rank)
+/* Begins with the first job of a list. */
+static void start_job(engine *run, uint32_t rank, const list *jobs)
 {
-    rank_state *state = &run->ranks[rank];
-    list *from = state->moves.head != NONE ? &state->moves : &state->makes;
-    if (state->job != NONE || from->head == NONE)
-        return;
     const hki_sim_costs *costs = &run->sim->costs;
-    const job *first = &run->jobs[from->head];
+    const job *first = &run->jobs[jobs->head];
     const hki_sim_step *step = &run->steps[first->step];
     uint64_t ps = 0;
     if (first->kind == MAKE)
@@ -167,27 +163,25 @@ static void start_job(engine *run, uint32_t rank)
     else if (first->kind == REDUCE)
         ps = hki_sim_reduce_ps(costs, rank, step);
     else
-        ps = hki_sim_move_ps(costs, rank, cost_of(run, step->verb == HKI_VERB_SEND ? first->step : step->match));
-    state->job = from->head;
-    from->head = first->next;
-    if (from->head == NONE)
-        from->tail = NONE;
-    at(run, run->now + ps, JOB_DONE, rank);
+        ps = hki_sim_move_ps(costs, rank, hki_sim_message(costs, step));
+    at(run, run->now + ps, jobs == &run->ranks[rank].posts ? POSTED : JOB_DONE, rank);
 }
 
 static void add_job(engine *run, uint32_t rank, uint32_t step, job_kind kind)
 {
-    list *jobs = kind == MAKE ? &run->ranks[rank].makes : &run->ranks[rank].moves;
+    bool posts = kind == MAKE && hki_sim_is_message(&run->steps[step]);
+    list *jobs = posts ? &run->ranks[rank].posts : &run->ranks[rank].jobs;
     uint32_t number = new_job(run);
     if (number == NONE)
         return;
     run->jobs[number] = (job){step, NONE, kind};
     if (jobs->tail != NONE)
         run->jobs[jobs->tail].next = number;
-    else
-        jobs->head = number;
     jobs->tail = number;
-    start_job(run, rank);
+    if (jobs->head != NONE)
+        return;
+    jobs->head = number;
+    start_job(run, rank, jobs);
 }
 
 static void complete(engine *run, uint32_t rank, uint32_t step)
@@ -270,7 +264,7 @@ static void made(engine *run, uint32_t rank, uint32_t step)
     }
     bool sends = here->verb == HKI_VERB_SEND;
     uint32_t send = sends ? step : here->match;
-    bool rendezvous = cost_of(run, send)->rendezvous;
+    bool rendezvous = cost_of(run, step)->rendezvous;
     if (sends) {
         append(run, &run->ranks[rank].leaving, send);
         note_out(run, rank);
@@ -308,9 +302,9 @@ static void moved(engine *run, uint32_t rank, uint32_t step)
         seen(run, rank, step);
 }
 
-static void job_done(engine *run, uint32_t rank)
+static void job_done(engine *run, uint32_t rank, list *jobs)
 {
-    uint32_t number = run->ranks[rank].job;
+    uint32_t number = jobs->head;
     job done = run->jobs[number];
     if (done.kind == MAKE)
         made(run, rank, done.step);
@@ -318,20 +312,22 @@ static void job_done(engine *run, uint32_t rank)
         moved(run, rank, done.step);
     else
         complete(run, rank, done.step);
-    run->ranks[rank].job = NONE; /* not earlier: what it leads to is to wait behind it */
+    jobs->head = run->jobs[number].next; /* not earlier: what it leads to is to wait behind it */
+    if (jobs->head == NONE)
+        jobs->tail = NONE;
+    else
+        start_job(run, rank, jobs);
     run->jobs[number].next = run->free_job;
     run->free_job = number;
-    start_job(run, rank);
 }
 
-/* Where the message goes, and what it adds to the loads. Returns the number of resources. */
-static uint32_t route(engine *run, uint32_t send, uint32_t *resources, uint64_t *hops_ps)
+/* What the message passes; returns how many resources. */
+static uint32_t route(const engine *run, uint32_t send, uint32_t *resources)
 {
-    hki_sim *sim = run->sim;
-    *hops_ps = 0;
+    uint64_t hops_ps;
     if (!run->routes)
         return 0;
-    return hki_cluster_route(sim->model.cluster, own_rank(run, send), run->steps[send].peer, resources, hops_ps);
+    return hki_cluster_route(run->sim->model.cluster, own_rank(run, send), run->steps[send].peer, resources, &hops_ps);
 }
 
 static void count_load(engine *run, uint32_t send, const uint32_t *resources, uint32_t count)
@@ -357,9 +353,8 @@ static void flows(engine *run, uint32_t send)
 {
     uint32_t to = run->steps[send].peer, resources[HKI_ROUTE_MOST];
     const hki_sim_message_cost *cost = cost_of(run, send);
-    uint64_t hops_ps;
     run->ranks[to].receiving = send;
-    uint32_t count = route(run, send, resources, &hops_ps);
+    uint32_t count = route(run, send, resources);
     count_load(run, send, resources, count);
     bool shared =
         run->sim->world.works[run->steps[send].work].bytes > 0 && hki_sim_flows_matter(&run->flows, resources, count);
@@ -392,8 +387,8 @@ static void leaves(engine *run, uint32_t send)
 static void begins(engine *run, uint32_t send)
 {
     uint32_t resources[HKI_ROUTE_MOST];
-    uint64_t hops_ps, bytes = run->sim->world.works[run->steps[send].work].bytes;
-    uint32_t count = route(run, send, resources, &hops_ps);
+    uint64_t bytes = run->sim->world.works[run->steps[send].work].bytes;
+    uint32_t count = route(run, send, resources);
     if (!hki_sim_flows_begin(&run->flows, run->steps[send].peer, run->now, bytes, cost_of(run, send)->bytes_ps,
                              resources, count))
         run->no_memory = true;
@@ -483,8 +478,11 @@ static void use_ways(engine *run)
 static void handle(engine *run, event_kind kind, uint32_t subject)
 {
     switch (kind) {
+    case POSTED:
+        job_done(run, subject, &run->ranks[subject].posts);
+        break;
     case JOB_DONE:
-        job_done(run, subject);
+        job_done(run, subject, &run->ranks[subject].jobs);
         break;
     case BEGINS:
         begins(run, subject);
@@ -519,7 +517,7 @@ static void loop(engine *run)
         } else if (flow < next) {
             run->now = flow;
             run->sim->events++;
-            flown(run, run->ranks[hki_sim_flows_end(&run->flows)].receiving);
+            flown(run, run->ranks[hki_sim_flows_end(&run->flows, flow)].receiving);
         } else if (next < UINT64_MAX) {
             hki_sim_event event = hki_sim_queue_take(&run->queue);
             run->now = event.ps;
@@ -536,9 +534,8 @@ static void begin(engine *run)
     const hki_sim_world *world = &run->sim->world;
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         const list empty = {NONE, NONE};
-        run->ranks[rank] = (rank_state){.job = NONE,
-                                        .makes = empty,
-                                        .moves = empty,
+        run->ranks[rank] = (rank_state){.posts = empty,
+                                        .jobs = empty,
                                         .leaving = empty,
                                         .coming = empty,
                                         .held = empty,
@@ -572,7 +569,7 @@ static hk_status open_run(engine *run)
     run->in_notes = malloc(ranks * sizeof *run->in_notes);
     if (!run->ranks || !run->out_notes || !run->in_notes)
         return hki_error(HK_ERR_NO_MEMORY, "no memory to simulate %u ranks", ranks);
-    run->routes = run->flows.limits || run->sim->loads || run->sim->costs.hops;
+    run->routes = run->flows.limits || run->sim->loads;
     return HK_OK;
 }
 
@@ -587,8 +584,12 @@ hk_status hki_sim_engine_run(hki_sim *sim)
         if (sim->last != NONE)
             sim->total_ps += hki_sim_turn_ps(&sim->costs, hki_sim_world_rank(&sim->world, sim->last));
     }
-    for (uint32_t i = 0; status == HK_OK && sim->loads && i < run.flows.resource_count; i++)
-        sim->loads[i].most = run.flows.resources[i].most;
+    for (uint32_t i = 0; status == HK_OK && sim->loads && i < run.flows.resource_count; i++) {
+        const hki_sim_resource *resource = &run.flows.resources[i];
+        sim->loads[i].limits = resource->limits;
+        sim->loads[i].busy_ps = resource->busy_ps;
+        sim->loads[i].most = resource->most;
+    }
     hki_sim_flows_close(&run.flows);
     hki_sim_queue_free(&run.queue);
     free(run.jobs);

@@ -22,6 +22,13 @@ static double fastest_link(const hki_figures *figures, hki_link_class first, hki
     return fastest;
 }
 
+/* No fewer than can pass a resource at once: a rank sends one message at a time, and receives one. */
+static double most_flows(const hki_cluster *cluster, const hki_resource *resource)
+{
+    bool nic = resource->kind == HKI_RESOURCE_NIC_OUT || resource->kind == HKI_RESOURCE_NIC_IN;
+    return nic ? cluster->hosts[resource->index].ranks : cluster->rank_count;
+}
+
 static void open_resource(const hki_model *model, uint32_t number, hki_sim_resource *made)
 {
     const hki_figures *figures = model->figures;
@@ -34,7 +41,7 @@ static void open_resource(const hki_model *model, uint32_t number, hki_sim_resou
                     : memory ? fastest_link(figures, HKI_LINK_CORE, HKI_LINK_LOOPBACK)
                              : fastest_link(figures, HKI_LINK_TCP, HKI_LINK_VERBS);
     made->share = INFINITY;
-    made->limits = rate ? made->rate < made->fastest * model->cluster->rank_count : nic;
+    made->limits = rate ? made->rate < made->fastest * most_flows(model->cluster, &resource) : nic;
 }
 
 hk_status hki_sim_flows_open(const hki_model *model, hki_sim_flows *flows)
@@ -132,7 +139,7 @@ static void mark_stale(hki_sim_flows *flows, uint32_t rank)
     flows->flows[rank].stale = true;
 }
 
-static bool join(hki_sim_flows *flows, uint32_t rank, uint32_t number)
+static bool join(hki_sim_flows *flows, uint32_t rank, uint32_t number, uint64_t now)
 {
     hki_sim_resource *resource = &flows->resources[number];
     hki_sim_flow *flow = &flows->flows[rank];
@@ -142,6 +149,8 @@ static bool join(hki_sim_flows *flows, uint32_t rank, uint32_t number)
     resource->flows = members;
     flow->resource[flow->count] = number;
     flow->place[flow->count++] = resource->count;
+    if (resource->count == 0)
+        resource->busy_since = now;
     members[resource->count++] = rank;
     if (resource->most < resource->count)
         resource->most = resource->count;
@@ -149,11 +158,13 @@ static bool join(hki_sim_flows *flows, uint32_t rank, uint32_t number)
     return true;
 }
 
-static void leave(hki_sim_flows *flows, const hki_sim_flow *flow, uint32_t i)
+static void leave(hki_sim_flows *flows, const hki_sim_flow *flow, uint32_t i, uint64_t now)
 {
     hki_sim_resource *resource = &flows->resources[flow->resource[i]];
     uint32_t last = resource->flows[--resource->count];
     resource->flows[flow->place[i]] = last;
+    if (resource->count == 0)
+        resource->busy_ps += now - resource->busy_since;
     hki_sim_flow *moved = &flows->flows[last];
     for (uint32_t k = 0; k < moved->count; k++)
         if (moved->resource[k] == flow->resource[i])
@@ -169,7 +180,7 @@ bool hki_sim_flows_begin(hki_sim_flows *flows, uint32_t rank, uint64_t now, uint
     *flow = (hki_sim_flow){
         .left = work, .work = work, .bytes = (double)bytes, .settled = now, .end = UINT64_MAX, .stale = flow->stale};
     for (uint32_t i = 0; i < count; i++)
-        if (flows->resources[resources[i]].limits && !join(flows, rank, resources[i]))
+        if (flows->resources[resources[i]].limits && !join(flows, rank, resources[i], now))
             return false;
     flow->heap = flows->heap_count++;
     sift_up(flows, rank);
@@ -238,7 +249,7 @@ uint64_t hki_sim_flows_next(const hki_sim_flows *flows)
     return flows->heap_count ? flows->flows[flows->heap[0]].end : UINT64_MAX;
 }
 
-uint32_t hki_sim_flows_end(hki_sim_flows *flows)
+uint32_t hki_sim_flows_end(hki_sim_flows *flows, uint64_t now)
 {
     uint32_t rank = flows->heap[0], last = flows->heap[--flows->heap_count];
     if (last != rank) {
@@ -247,7 +258,7 @@ uint32_t hki_sim_flows_end(hki_sim_flows *flows)
     }
     hki_sim_flow *flow = &flows->flows[rank];
     for (uint32_t i = 0; i < flow->count; i++)
-        leave(flows, flow, i);
+        leave(flows, flow, i, now);
     flow->count = 0;
     return rank;
 }

@@ -32,6 +32,7 @@ typedef struct hki_sim_resource {
     double share;   /* of each flow: bytes a picosecond, or, without a rate, a part of its link's */
     uint32_t *flows;
     uint32_t count, capacity, most;
+    uint64_t busy_ps, busy_since; /* how long it has had flows, but for the present ones; since when it has had some */
     bool dirty;
 } hki_sim_resource;
 
@@ -60,6 +61,6 @@ void hki_sim_flows_settle(hki_sim_flows *flows, uint64_t now);
 /* When the next flow ends, as things stand; UINT64_MAX: there is none. */
 uint64_t hki_sim_flows_next(const hki_sim_flows *flows);
 /* Takes the flow that ends first; returns its rank. */
-uint32_t hki_sim_flows_end(hki_sim_flows *flows);
+uint32_t hki_sim_flows_end(hki_sim_flows *flows, uint64_t now);
 
 #endif

@@ -46,9 +46,9 @@ static uint32_t rank_of(const walk *at, uint32_t step)
     return hki_sim_is_message(here) ? step_of(at, here->match)->peer : here->peer;
 }
 
-static const hki_sim_message_cost *cost_of(const walk *at, uint32_t send)
+static const hki_sim_message_cost *cost_of(const walk *at, uint32_t step)
 {
-    return hki_sim_message(&at->sim->costs, step_of(at, send)->work, rank_of(at, send), step_of(at, send)->peer);
+    return hki_sim_message(&at->sim->costs, step_of(at, step));
 }
 
 static bool held(const walk *at, uint32_t send)
@@ -71,13 +71,6 @@ static uint64_t latency_of(const walk *at, uint32_t send)
 static uint64_t turn_of(const walk *at, uint32_t rank)
 {
     return hki_sim_turn_ps(&at->sim->costs, rank);
-}
-
-/* When the bytes of a message had passed. */
-static uint64_t flown_of(const walk *at, uint32_t send)
-{
-    const hki_sim_step *here = step_of(at, send);
-    return at->sim->times[here->match].moved - latency_of(at, send) - turn_of(at, here->peer);
 }
 
 /* ---- legs ---- */
@@ -143,8 +136,7 @@ static void add_job(walk *at, hki_sim_leg_kind kind, uint64_t begin, uint64_t en
 /* What the core took to move a message's end. */
 static uint64_t move_ps(const walk *at, uint32_t step)
 {
-    uint32_t send = is_send(at, step) ? step : step_of(at, step)->match;
-    return hki_sim_move_ps(&at->sim->costs, rank_of(at, step), cost_of(at, send));
+    return hki_sim_move_ps(&at->sim->costs, rank_of(at, step), cost_of(at, step));
 }
 
 typedef bool (*cause_test)(const walk *at, uint32_t candidate, uint64_t ps);
@@ -198,7 +190,7 @@ static bool had_come(const walk *at, uint32_t candidate, uint64_t ps)
 {
     const hki_sim_step *here = step_of(at, candidate);
     bool receives = here->verb == HKI_VERB_RECV || here->verb == HKI_VERB_RECV_REDUCE;
-    return receives && flown_of(at, here->match) == ps && at->sim->times[here->match].moved < ps;
+    return receives && hki_sim_flown(at->sim, here->match) == ps && at->sim->times[here->match].moved < ps;
 }
 
 static bool was_moved(const walk *at, uint32_t candidate, uint64_t ps)
@@ -209,22 +201,31 @@ static bool was_moved(const walk *at, uint32_t candidate, uint64_t ps)
     return move_ps(at, candidate) > 0;
 }
 
+static bool was_posted(const walk *at, uint32_t candidate, uint64_t ps)
+{
+    return hki_sim_is_message(step_of(at, candidate)) && was_made(at, candidate, ps);
+}
+
+static bool was_computed(const walk *at, uint32_t candidate, uint64_t ps)
+{
+    return !hki_sim_is_message(step_of(at, candidate)) && was_made(at, candidate, ps);
+}
+
+static bool go_to_step(walk *at, uint32_t rank, uint64_t ps, cause_test test, moment where)
+{
+    uint32_t found = find_step(at, rank, at->step, ps, test);
+    if (found == HKI_SIM_NO_STEP)
+        return false;
+    at->step = found;
+    at->where = where;
+    return true;
+}
+
 /* Goes on with what the rank's core did until then, if there is something. */
 static bool go_to_job(walk *at, uint32_t rank, uint64_t ps)
 {
-    static const struct {
-        cause_test test;
-        moment where;
-    } jobs[] = {{was_made, AT_MADE}, {was_moved, AT_CORE}, {was_reduced, AT_END}};
-    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
-        uint32_t found = find_step(at, rank, at->step, ps, jobs[i].test);
-        if (found == HKI_SIM_NO_STEP)
-            continue;
-        at->step = found;
-        at->where = jobs[i].where;
-        return true;
-    }
-    return false;
+    return go_to_step(at, rank, ps, was_computed, AT_MADE) || go_to_step(at, rank, ps, was_moved, AT_CORE) ||
+           go_to_step(at, rank, ps, was_reduced, AT_END);
 }
 
 /* ---- one step back ---- */
@@ -237,11 +238,11 @@ static void back_from_made(walk *at)
     uint64_t end = at->sim->times[at->step].made, ps = hki_sim_make_ps(&at->sim->costs, rank, here);
     uint64_t step_ps = hki_sim_turns(at->sim->model.cluster, rank, at->sim->model.figures->step_ps);
     add_job(at, HKI_SIM_LEG_MAKE, end - ps, end, ps - step_ps);
-    uint32_t forerunner = find_step(at, rank, at->step, end - ps, is_forerunner);
-    at->where = AT_END;
-    if (forerunner != HKI_SIM_NO_STEP)
-        at->step = forerunner;
-    else if (end == ps || !go_to_job(at, rank, end - ps))
+    if (go_to_step(at, rank, end - ps, is_forerunner, AT_END))
+        return;
+    bool busy =
+        hki_sim_is_message(here) ? go_to_step(at, rank, end - ps, was_posted, AT_MADE) : go_to_job(at, rank, end - ps);
+    if (!busy || end == ps)
         at->where = AT_START;
 }
 
@@ -280,12 +281,12 @@ static void back_from_leaving(walk *at)
 static uint32_t ahead_of(const walk *at, uint32_t send)
 {
     uint32_t rank = step_of(at, send)->peer, found = HKI_SIM_NO_STEP;
-    uint64_t flown = flown_of(at, send), latest = 0;
+    uint64_t flown = hki_sim_flown(at->sim, send), latest = 0;
     for (uint32_t i = at->sim->world.first[rank]; i < at->sim->world.first[rank + 1]; i++) {
         const hki_sim_step *here = step_of(at, i);
         if (here->verb != HKI_VERB_RECV && here->verb != HKI_VERB_RECV_REDUCE)
             continue;
-        uint64_t other = flown_of(at, here->match);
+        uint64_t other = hki_sim_flown(at->sim, here->match);
         if (other < flown && other >= latest) {
             latest = other;
             found = here->match;
@@ -299,12 +300,12 @@ static void back_from_flown(walk *at, uint32_t send, bool arrived)
 {
     const hki_sim_message_cost *cost = cost_of(at, send);
     uint32_t ahead = held(at, send) ? ahead_of(at, send) : HKI_SIM_NO_STEP, to = step_of(at, send)->peer;
-    uint64_t begin = ahead == HKI_SIM_NO_STEP ? at->sim->times[send].moved : flown_of(at, ahead);
+    uint64_t begin = ahead == HKI_SIM_NO_STEP ? at->sim->times[send].moved : hki_sim_flown(at->sim, ahead);
     if (arrived)
         add_message(at, HKI_SIM_LEG_MESSAGE, send, begin, at->sim->times[step_of(at, send)->match].moved,
                     cost->overhead_ps + latency_of(at, send), turn_of(at, to));
     else
-        add_message(at, HKI_SIM_LEG_WAY, send, begin, flown_of(at, send), cost->overhead_ps, 0);
+        add_message(at, HKI_SIM_LEG_WAY, send, begin, hki_sim_flown(at->sim, send), cost->overhead_ps, 0);
     at->step = ahead == HKI_SIM_NO_STEP ? send : ahead;
     at->where = ahead == HKI_SIM_NO_STEP ? AT_MOVED : AT_FLOWN;
 }
@@ -315,7 +316,7 @@ static void back_from_core(walk *at)
     uint32_t step = at->step, send = is_send(at, step) ? step : step_of(at, step)->match;
     uint64_t end = at->sim->times[step].core, ps = move_ps(at, step);
     uint32_t ahead = send != step && held(at, send) ? ahead_of(at, send) : HKI_SIM_NO_STEP;
-    uint64_t begin = ahead == HKI_SIM_NO_STEP ? at->sim->times[send].moved : flown_of(at, ahead);
+    uint64_t begin = ahead == HKI_SIM_NO_STEP ? at->sim->times[send].moved : hki_sim_flown(at->sim, ahead);
     add_job(at, HKI_SIM_LEG_MOVE, end - ps, end, 0);
     if (end - ps != begin && go_to_job(at, rank_of(at, step), end - ps))
         return;

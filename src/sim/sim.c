@@ -30,24 +30,26 @@ static hk_status make_room(hki_sim *sim, bool record)
     return sim->times && sim->loads ? HK_OK : no_memory(sim);
 }
 
-static hk_status run(hki_sim *sim, const hki_sizes *sizes, const hki_sim_options *options)
+static hk_status run(hki_sim *sim, uint64_t bytes, const hki_sim_options *options)
 {
+    hki_sizes sizes =
+        hki_price_sizes(sim->call.collective, sim->call.ranks, bytes, (uint32_t)hk_type_size(sim->model.type));
     uint64_t most = options->most_steps ? options->most_steps : UINT64_MAX;
     HK_TRY(check(&sim->model, &sim->call));
-    HK_TRY(hki_sim_world_make(sim->algorithm, &sim->call, sizes, most, &sim->world));
+    HK_TRY(hki_sim_world_make(sim->model.cluster, sim->algorithm, &sim->call, &sizes, most, &sim->world));
     HK_TRY(hki_sim_costs_open(&sim->model, &sim->world, &sim->costs));
     HK_TRY(make_room(sim, options->record));
     return hki_sim_engine_run(sim);
 }
 
-hk_status hki_sim_run(const hki_model *model, const hki_algorithm *algorithm, const hki_call *call,
-                      const hki_sizes *sizes, const hki_sim_options *options, hki_sim **sim)
+hk_status hki_sim_run(const hki_model *model, const hki_algorithm *algorithm, const hki_call *call, uint64_t bytes,
+                      const hki_sim_options *options, hki_sim **sim)
 {
     hki_sim *made = calloc(1, sizeof *made);
     if (!made)
         return hki_error(HK_ERR_NO_MEMORY, "no memory to simulate %u ranks", call->ranks);
     *made = (hki_sim){.model = *model, .algorithm = algorithm, .call = *call, .last = HKI_SIM_NO_STEP};
-    hk_status status = run(made, sizes, options);
+    hk_status status = run(made, bytes, options);
     if (status == HK_OK)
         *sim = made;
     else
@@ -73,8 +75,16 @@ uint64_t hki_sim_end(const hki_sim *sim, uint32_t step)
     const hki_sim_times *times = &sim->times[step];
     if (here->verb != HKI_VERB_SEND)
         return times->last;
-    bool rendezvous =
-        hki_sim_message(&sim->costs, here->work, sim->world.steps[here->match].peer, here->peer)->rendezvous;
+    bool rendezvous = hki_sim_message(&sim->costs, here)->rendezvous;
     uint64_t gone = rendezvous ? sim->times[here->match].moved : times->last;
     return gone > times->core ? gone : times->core;
+}
+
+uint64_t hki_sim_flown(const hki_sim *sim, uint32_t send)
+{
+    const hki_sim_step *here = &sim->world.steps[send];
+    uint32_t from = sim->world.steps[here->match].peer;
+    const hki_sim_message_cost *cost = hki_sim_message(&sim->costs, here);
+    return sim->times[here->match].moved - (cost->alpha_ps - cost->overhead_ps) -
+           hki_sim_hops_ps(&sim->costs, from, here->peer) - hki_sim_turn_ps(&sim->costs, here->peer);
 }

@@ -23,8 +23,10 @@ typedef struct hki_sim_times {
 
 /* Of a shared resource. */
 typedef struct hki_sim_load {
-    uint64_t bytes; /* that passed it */
-    uint32_t most;  /* flows at once; counted where the resource can be in the way */
+    uint64_t bytes;   /* that passed it */
+    uint64_t busy_ps; /* how long something passed it, and … */
+    uint32_t most;    /* … flows at once; both counted where the resource can be in the way */
+    bool limits;      /* as it can */
 } hki_sim_load;
 
 typedef struct hki_sim {
@@ -41,15 +43,18 @@ typedef struct hki_sim {
     hki_sim_load *loads;  /* of each resource of the cluster, if recorded */
 } hki_sim;
 
-/* Simulates a call of these sizes (equal on all ranks). The same arguments give the same result, always: events at the
- * same time come in the order of ranks and steps. HK_ERR_ARGUMENT: the cluster has another number of ranks than the
- * call; HK_ERR_UNSUPPORTED: the algorithm refuses the call; HK_ERR_COUNT: too many steps; HK_ERR_NO_MEMORY. */
-hk_status hki_sim_run(const hki_model *model, const hki_algorithm *algorithm, const hki_call *call,
-                      const hki_sizes *sizes, const hki_sim_options *options, hki_sim **sim);
+/* Simulates a call of `bytes` bytes (as hki_select counts them), with equal counts. The same arguments give the same
+ * result, always: events at the same time come in the order of ranks and steps. HK_ERR_ARGUMENT: the cluster has
+ * another number of ranks than the call; HK_ERR_UNSUPPORTED: the algorithm refuses the call; HK_ERR_COUNT: too many
+ * steps; HK_ERR_NO_MEMORY. */
+hk_status hki_sim_run(const hki_model *model, const hki_algorithm *algorithm, const hki_call *call, uint64_t bytes,
+                      const hki_sim_options *options, hki_sim **sim);
 void hki_sim_free(hki_sim *sim);
 
 /* When a step of a recorded simulation was complete. */
 uint64_t hki_sim_end(const hki_sim *sim, uint32_t step);
+/* When all bytes of a message (its SEND) had passed, so that its ways were free: its latency is yet to come. */
+uint64_t hki_sim_flown(const hki_sim *sim, uint32_t send);
 
 /* A stretch of the critical path. */
 typedef enum hki_sim_leg_kind {

@@ -15,6 +15,7 @@ typedef struct channel {
 /* Working memory while a world is made. */
 typedef struct making {
     hki_sim_world *world;
+    const hki_cluster *cluster;
     channel *channels; /* hash table; capacity is a power of two, at most half full */
     size_t channel_count, channel_capacity;
     uint32_t unmatched;
@@ -103,7 +104,7 @@ static uint32_t work_of(hki_sim_world *world, uint64_t bytes, uint32_t operands)
     for (uint32_t i = world->work_count; i-- > 0;)
         if (world->works[i].bytes == bytes && world->works[i].operands == operands)
             return i;
-    if (world->work_count >> 24)
+    if (world->work_count >> 20)
         return HKI_SIM_NO_STEP;
     hki_sim_work *works = hki_grow(world->works, &world->work_capacity, world->work_count + UINT64_C(1), sizeof *works);
     if (!works)
@@ -146,13 +147,15 @@ static hk_status add_step(making *make, uint32_t rank, const hki_bound *bound, c
                                          .successor = world->successor_count,
                                          .next = from->waits,
                                          .previous = HKI_SIM_NO_STEP,
-                                         .work = work & 0xffffffu,
+                                         .work = work & 0xfffffu,
                                          .verb = from->verb & 7u};
     for (uint32_t i = 0; i < from->successor_count; i++)
         world->successors[world->successor_count++] = base + bound->successors[from->first_successor + i];
     world->step_count++;
-    if (hki_sim_is_message(&world->steps[index]))
+    if (hki_sim_is_message(&world->steps[index])) {
+        world->steps[index].link = hki_cluster_link(make->cluster, rank, from->peer) & 0xfu;
         return match_message(make, rank, index);
+    }
     world->steps[index].peer = rank;
     return HK_OK;
 }
@@ -210,11 +213,12 @@ static hk_status add_ranks(making *make, const hki_algorithm *algorithm, const h
     return HK_OK;
 }
 
-hk_status hki_sim_world_make(const hki_algorithm *algorithm, const hki_call *call, const hki_sizes *sizes,
-                             uint64_t most_steps, hki_sim_world *world)
+hk_status hki_sim_world_make(const hki_cluster *cluster, const hki_algorithm *algorithm, const hki_call *call,
+                             const hki_sizes *sizes, uint64_t most_steps, hki_sim_world *world)
 {
     *world = (hki_sim_world){.ranks = call->ranks};
-    making make = {.world = world, .most_steps = most_steps < UINT32_MAX - 1 ? most_steps : UINT32_MAX - 1};
+    making make = {
+        .world = world, .cluster = cluster, .most_steps = most_steps < UINT32_MAX - 1 ? most_steps : UINT32_MAX - 1};
     hk_status status = add_ranks(&make, algorithm, call, sizes);
     free(make.channels);
     if (status != HK_OK)

@@ -7,6 +7,7 @@
 
 #include "algo/algo.h"
 #include "sched/bind.h"
+#include "topo/cluster.h"
 
 #define HKI_SIM_NO_STEP UINT32_MAX
 
@@ -22,7 +23,8 @@ typedef struct hki_sim_step {
     uint32_t successor; /* its first in successors[]; they end where those of the next step begin */
     uint32_t next;      /* how many steps it waits for; once there are none, a link of the engine's queues */
     uint32_t previous;  /* the same, backwards */
-    uint32_t work : 24; /* in works[] */
+    uint32_t work : 20; /* in works[] */
+    uint32_t link : 4;  /* messages: hki_link_class between the two */
     uint32_t verb : 3;
     uint32_t state : 5; /* the engine's */
 } hki_sim_step;
@@ -45,8 +47,8 @@ typedef struct hki_sim_world {
 /* Makes it for call->ranks ranks (call->rank and in-place form are not looked at). HK_ERR_UNSUPPORTED: the algorithm
  * refuses the call. HK_ERR_COUNT: more than `most_steps` steps (UINT32_MAX - 1 at most). HK_ERR_NO_MEMORY.
  * HK_ERR_INTERNAL: messages without a counterpart. The world is empty then. */
-hk_status hki_sim_world_make(const hki_algorithm *algorithm, const hki_call *call, const hki_sizes *sizes,
-                             uint64_t most_steps, hki_sim_world *world);
+hk_status hki_sim_world_make(const hki_cluster *cluster, const hki_algorithm *algorithm, const hki_call *call,
+                             const hki_sizes *sizes, uint64_t most_steps, hki_sim_world *world);
 void hki_sim_world_free(hki_sim_world *world);
 
 /* How many steps it would have, from the schedules of a few ranks: the first, the root's, the last and some between. */
