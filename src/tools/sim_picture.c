@@ -150,7 +150,7 @@ typedef struct band {
     double (*filled)[KINDS];    /* by pixel; NULL: draw each by itself */
 } band;
 
-static const char *colour_of(const band *in, int kind)
+static const char *colour_of(const band *in, uint32_t kind)
 {
     return in->colour ? in->colour : in->colours[kind];
 }
@@ -171,11 +171,11 @@ static void put_in_band(const band *in, hki_sim_leg_kind kind, uint64_t begin_ps
 }
 
 /* The kind that fills most of a pixel, and in *shade how much all do, from 0 to SHADES. */
-static int look_at(const band *in, int pixel, int *shade)
+static uint32_t look_at(const band *in, int pixel, int *shade)
 {
     double all = 0;
-    int most = 0;
-    for (int kind = 0; kind < KINDS; kind++) {
+    uint32_t most = 0;
+    for (uint32_t kind = 0; kind < KINDS; kind++) {
         all += in->filled[pixel][kind];
         if (in->filled[pixel][kind] > in->filled[pixel][most])
             most = kind;
@@ -187,7 +187,8 @@ static int look_at(const band *in, int pixel, int *shade)
 static void finish_band(const band *in)
 {
     for (int first = 0, behind; in->filled && first < PLOT; first = behind) {
-        int shade, next, kind = look_at(in, first, &shade);
+        int shade, next;
+        uint32_t kind = look_at(in, first, &shade);
         for (behind = first + 1; behind < PLOT && look_at(in, behind, &next) == kind && next == shade;)
             behind++;
         double height = in->height * shade / SHADES;
