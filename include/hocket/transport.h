@@ -74,7 +74,8 @@ enum {                                  /* capabilities */
        HK_TRANSPORT_PUT = 1u << 2,      /* put: peers' memory can be written */
        HK_TRANSPORT_SLEEP = 1u << 3,    /* sleep: can wait by itself when it is the only transport in use */
        HK_TRANSPORT_LOCAL = 1u << 4,    /* reaches ranks of the same host only */
-       HK_TRANSPORT_ENCRYPTED = 1u << 5 /* what links carry can neither be read nor changed on the network */
+       HK_TRANSPORT_ENCRYPTED = 1u << 5 /* what links carry can neither be read nor changed on the network; without
+                                         * this or LOCAL, HOCKET_TLS=required leaves the transport out */
 };
 
 /* What a transport promises about its sizes; filled by open. */
