@@ -58,8 +58,14 @@ static hki_region slices_of(const hki_builder *builder, const slices *cut, hki_b
 static hki_group owners_of(const hki_builder *builder, const slices *cut, uint32_t block)
 {
     const hki_grid *grid = &hki_builder_shape(builder)->grid[HKI_OUTPUT];
+    hki_fraction edge = grid->edges[block / grid->segments];
+    if (hki_nodes_even(&cut->nodes) && cut->nodes.levels && cut->nodes.levels->in_order)
+        return (hki_group){.size = cut->nodes.count,
+                           .rank = cut->nodes.own,
+                           .first = hki_nodes_owner(&cut->nodes, 0, edge),
+                           .stride = cut->node.size};
     for (uint32_t node = 0; node < cut->nodes.count; node++)
-        cut->map[node] = hki_nodes_owner(&cut->nodes, node, grid->edges[block / grid->segments]);
+        cut->map[node] = hki_nodes_owner(&cut->nodes, node, edge);
     return (hki_group){.size = cut->nodes.count, .rank = cut->nodes.own, .map = cut->map};
 }
 

@@ -5,7 +5,6 @@
 #include "dtype/dtype.h"
 #include "net/interfaces.h"
 #include "tools/tools.h"
-#include "topo/topology.h"
 
 #include <hocket/hocket.h>
 
@@ -18,7 +17,7 @@
 #include <unistd.h>
 
 static const char usage[] =
-    "usage: hocket info [--settings | --algorithms [COLLECTIVE] | --topology [FILE]] [--json]\n"
+    "usage: hocket info [--settings | --algorithms [COLLECTIVE] | --topology [FILE] [--svg F]] [--json]\n"
     "\n"
     "Without options: version, machine, reduction kernels, and which network addresses tcp uses for\n"
     "ranks of other hosts (see HOCKET_INTERFACE).\n"
@@ -26,7 +25,9 @@ static const char usage[] =
     "  --settings    the HOCKET_* variables: default, what is set now, meaning\n"
     "  --algorithms  the algorithms: cost, constraints, source\n"
     "  --topology    packages, memory, caches and cores of this host, and which CPUs are usable;\n"
-    "                or of the host that lstopo wrote FILE (XML) on\n"
+    "                or of the host that lstopo wrote FILE (XML) on; or hosts, switches and ranks of the cluster\n"
+    "                that FILE (JSON) describes, or of the job that this is a part of\n"
+    "  --svg F       the topology as a picture in F\n"
     "  --json        the listing as a JSON array (settings and algorithms)\n";
 
 static int usable_cpus(void)
@@ -68,28 +69,19 @@ static int print_summary(void)
     return 0;
 }
 
-static int print_topology(const char *file)
-{
-    hki_topology *topology;
-    hk_status status = file ? hki_topology_load_xml(file, &topology) : hki_topology_load(&topology);
-    if (status != HK_OK) {
-        fprintf(stderr, "hocket info: %s\n", hk_last_error());
-        return 1;
-    }
-    hki_topology_draw(topology, stdout);
-    hki_topology_free(topology);
-    return 0;
-}
-
 /* subject: what the listing is limited to, or about; NULL: nothing said. */
-static int print_listing(int listing, const char *subject, bool json)
+static int print_listing(int listing, const char *subject, const char *picture, bool json)
 {
+    if (picture && listing != 't') {
+        fprintf(stderr, "hocket info: --svg is for --topology; see hocket info --help\n");
+        return 2;
+    }
     if (listing == 'a')
         return info_algorithms(subject, json);
     if (listing == 's')
         return info_settings(json);
     if (listing == 't' && !json)
-        return print_topology(subject);
+        return info_topology(subject, picture);
     if (!json)
         return print_summary();
     fprintf(stderr, "hocket info: --json is for --settings and --algorithms; see hocket info --help\n");
@@ -98,11 +90,16 @@ static int print_listing(int listing, const char *subject, bool json)
 
 int hki_tool_info(int argc, char **argv)
 {
-    static const struct option names[] = {{"settings", no_argument, NULL, 's'}, {"algorithms", no_argument, NULL, 'a'},
-                                          {"topology", no_argument, NULL, 't'}, {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},     {NULL, 0, NULL, 0}};
+    static const struct option names[] = {{"settings", no_argument, NULL, 's'},
+                                          {"algorithms", no_argument, NULL, 'a'},
+                                          {"topology", no_argument, NULL, 't'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"svg", required_argument, NULL, 'g'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
     bool json = false;
     int listing = 0;
+    const char *picture = NULL;
     optind = 1;
     for (int option = getopt_long(argc, argv, "h", names, NULL); option != -1;
          option = getopt_long(argc, argv, "h", names, NULL)) {
@@ -112,6 +109,8 @@ int hki_tool_info(int argc, char **argv)
             return 2;
         if (option == 'j')
             json = true;
+        else if (option == 'g')
+            picture = optarg;
         else
             listing = option;
     }
@@ -119,6 +118,6 @@ int hki_tool_info(int argc, char **argv)
         fprintf(stderr, "hocket info: unexpected \"%s\"; see hocket info --help\n", argv[argc - 1]);
         return 2;
     }
-    int status = print_listing(listing, argv[optind], json);
+    int status = print_listing(listing, argv[optind], picture, json);
     return fflush(stdout) == 0 ? status : 1;
 }

@@ -7,5 +7,8 @@
 /* Algorithms of one collective, or of all (NULL). */
 int info_algorithms(const char *collective, bool json);
 int info_settings(bool json);
+/* This host; the host or cluster in a file; or, as ranks of a job, what the job runs on (printed by rank 0). picture: a
+ * file for an SVG instead of text, or NULL. */
+int info_topology(const char *file, const char *picture);
 
 #endif

@@ -100,6 +100,12 @@ bool hki_cluster_equal(const hki_cluster *left, const hki_cluster *right);
  * nobody. */
 hki_link_class hki_cluster_link(const hki_cluster *cluster, uint32_t left, uint32_t right);
 
+/* Draws it for people, as indented lines: switches, hosts, ranks. Neighbours that are alike are said once.
+ * HK_ERR_NO_MEMORY. */
+hk_status hki_cluster_draw(const hki_cluster *cluster, FILE *file);
+/* The same as a picture (SVG), where each rank sits in its caches and NUMA nodes. HK_ERR_NO_MEMORY. */
+hk_status hki_cluster_picture(const hki_cluster *cluster, FILE *file);
+
 /* What several flows may have to share, numbered from 0 to hki_cluster_resources() - 1: the memory of each NUMA node,
  * each host's NICs out and in, each switch's uplink up and down. */
 typedef enum hki_resource_kind {

@@ -10,6 +10,8 @@
 #ifndef HKI_TOPO_TOPOLOGY_H
 #define HKI_TOPO_TOPOLOGY_H
 
+#include "topo/nics.h"
+
 #include <hocket/hocket.h>
 
 #include <stdbool.h>
@@ -131,5 +133,8 @@ hk_status hki_topology_order(const hki_topology *topology, uint32_t *order, uint
 
 /* Draws it for people, as indented lines. */
 void hki_topology_draw(const hki_topology *topology, FILE *file);
+/* The same as a picture (SVG): packages, NUMA nodes, caches and cores as boxes within boxes, and NICs, if given.
+ * HK_ERR_NO_MEMORY. */
+hk_status hki_topology_picture(const hki_topology *topology, const hki_nics *nics, const char *title, FILE *file);
 
 #endif

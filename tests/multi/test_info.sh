@@ -51,6 +51,41 @@ echo "$drawn" | grep -q "^usable: [0-9]* cores*, $(nproc) CPU" || fail "topology
 echo "$drawn" | grep -q '^package 0$' || fail "topology: package"
 taskset -c "$(taskset -pc $$ | sed 's/.*: //; s/[-,].*//')" "$HOCKET_PROGRAM" info --topology |
     grep -q '^usable: 1 core, 1 CPU\(;\|$\)' || fail "topology: affinity"
+clusters=$SOURCE_DIR/examples/clusters
+picture=$(mktemp)
+trap 'rm -f "$picture" "$picture.err"' EXIT
+"$HOCKET_PROGRAM" info --topology --svg "$picture"
+grep -q '>core 0<' "$picture" && grep -q '</svg>' "$picture" || fail "topology: picture of this host"
+"$HOCKET_PROGRAM" run -n 3 -- "$HOCKET_PROGRAM" info --topology >"$picture"
+[ "$(head -n 1 "$picture")" = "3 ranks on 1 host (as the ranks found it)" ] || fail "topology: of a job"
+grep -q 'ranks* .*\b2\b' "$picture" || fail "topology: where the ranks of a job are"
+if "$HOCKET_PROGRAM" info --topology "$clusters/uneven.json" >"$picture" 2>&1; then
+    grep -q '^  host 3: 6 ranks (among 3-23), room for 4, 1 NUMA node, 1 NIC, 10 Gbit/s$' "$picture" ||
+        fail "topology: a cluster"
+    grep -q '^  3 hosts alike, 0 … 2: each 8 ranks' "$picture" || fail "topology: hosts that are alike"
+    for name in uneven two_racks fat_tree; do
+        "$HOCKET_PROGRAM" info --topology "$clusters/$name.json" --svg "$picture" 2>"$picture.err" || {
+            grep -q hwloc "$picture.err" && continue # the only one that asks for it
+            fail "topology: $(cat "$picture.err")"
+        }
+        if command -v xmllint >/dev/null; then
+            xmllint --noout "$picture" || fail "topology: the picture of $name is not XML"
+        fi
+        grep -q ' hosts* alike' "$picture" || fail "topology: picture of $name"
+    done
+    echo '{"hosts": [{"rank": 2}]}' >"$picture"
+    "$HOCKET_PROGRAM" info --topology "$picture" 2>&1 | grep -q 'hosts\[0\].rank is not known' ||
+        fail "topology: a mistake in a file is named"
+else
+    grep -q 'jansson\|hwloc' "$picture" || fail "topology: $(cat "$picture")"
+fi
+status=0
+"$HOCKET_PROGRAM" info --settings --svg "$picture" >/dev/null 2>&1 || status=$?
+[ "$status" = 2 ] || fail "a picture of settings is wrong usage"
+status=0
+"$HOCKET_PROGRAM" info --topology --svg /no/such/folder/f >/dev/null 2>&1 || status=$?
+[ "$status" = 1 ] || fail "a picture that cannot be written is an error"
+
 status=0
 "$HOCKET_PROGRAM" info --topology /no/such/file >/dev/null 2>&1 || status=$?
 [ "$status" = 1 ] || fail "a file that is not there is an error"

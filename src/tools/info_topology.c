@@ -1,0 +1,117 @@
+/* `hocket info --topology`: this host, one of a file, or a whole cluster; as text or as a picture. */
+#include "tools/info.h"
+
+#include "base/settings.h"
+#include "comm/comm.h"
+#include "topo/cluster_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What is shown: a host, or a cluster. */
+typedef struct subject {
+    hki_topology *host;
+    const hki_nics *nics; /* of the host; NULL: not known */
+    const char *title;
+    const hki_cluster *cluster;
+} subject;
+
+static hk_status draw(const subject *shown, bool as_picture, FILE *file)
+{
+    if (shown->cluster)
+        return (as_picture ? hki_cluster_picture : hki_cluster_draw)(shown->cluster, file);
+    if (as_picture)
+        return hki_topology_picture(shown->host, shown->nics, shown->title, file);
+    hki_topology_draw(shown->host, file);
+    if (shown->nics && shown->nics->rate > 0)
+        fprintf(file, "NICs: %u, %g Gbit/s each way%s\n", shown->nics->count, (double)shown->nics->rate / 125e6,
+                shown->nics->count > 1 ? ", all together" : "");
+    return HK_OK;
+}
+
+static int complain(void)
+{
+    fprintf(stderr, "hocket info: %s\n", hk_last_error());
+    return 1;
+}
+
+static int show(const subject *shown, const char *picture)
+{
+    FILE *file = picture ? fopen(picture, "we") : stdout;
+    if (!file) {
+        fprintf(stderr, "hocket info: %s cannot be written: %s\n", picture, strerror(errno));
+        return 1;
+    }
+    hk_status status = draw(shown, picture != NULL, file);
+    bool written = !ferror(file);
+    if (picture)
+        written = fclose(file) == 0 && written;
+    if (status != HK_OK)
+        return complain();
+    if (!written)
+        fprintf(stderr, "hocket info: %s cannot be written\n", picture ? picture : "standard output");
+    return !written;
+}
+
+/* Whether a file is JSON: it begins with a brace, where XML has an angle bracket. */
+static bool is_cluster(const char *name)
+{
+    FILE *file = fopen(name, "re");
+    int letter = file ? fgetc(file) : EOF;
+    while (letter == ' ' || letter == '\t' || letter == '\r' || letter == '\n')
+        letter = fgetc(file);
+    if (file)
+        fclose(file);
+    return letter == '{';
+}
+
+static int show_file(const char *name, const char *picture)
+{
+    subject shown = {.title = name};
+    hki_cluster *cluster = NULL;
+    bool many = is_cluster(name);
+    hk_status status = many ? hki_cluster_read(name, &cluster) : hki_topology_load_xml(name, &shown.host);
+    shown.cluster = cluster;
+    int result = status == HK_OK ? show(&shown, picture) : complain();
+    hki_topology_free(shown.host);
+    hki_cluster_free(cluster);
+    return result;
+}
+
+/* Whether something started this process as one of several ranks. */
+static bool is_launched(void)
+{
+    static const char *const signs[] = {"PMIX_RANK", "PMI_RANK", "PMI_FD", "RANK"};
+    bool launched = hki_setting_given(HKI_SET_LAUNCH) || hki_setting_given(HKI_SET_RANK);
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        launched |= hki_environment(signs[i]) != NULL;
+    return launched;
+}
+
+static int show_job(const char *picture)
+{
+    hk_comm *comm;
+    if (hk_init(&comm) != HK_OK)
+        return complain();
+    int result = hk_comm_rank(comm) == 0 ? show(&(subject){.cluster = comm->cluster}, picture) : 0;
+    hk_barrier(comm);
+    hk_comm_free(comm);
+    return result;
+}
+
+static int show_host(const char *picture)
+{
+    hki_nics nics = hki_nics_find();
+    subject shown = {.nics = &nics, .title = "This host. Grey: not usable by this process"};
+    int result = hki_topology_load(&shown.host) == HK_OK ? show(&shown, picture) : complain();
+    hki_topology_free(shown.host);
+    return result;
+}
+
+int info_topology(const char *file, const char *picture)
+{
+    if (file)
+        return show_file(file, picture);
+    return is_launched() ? show_job(picture) : show_host(picture);
+}
