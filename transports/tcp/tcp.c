@@ -212,6 +212,7 @@ static size_t tcp_poll(hk_transport *transport, uint32_t *ranks, size_t capacity
     if (transport->connected == 0)
         return 0;
     hki_tcp_adopt(transport);
+    hki_watch_judge(transport); /* before a rank that has left because of a loss is taken for the cause */
     if (HKI_UNLIKELY(atomic_load_explicit(&transport->owing, memory_order_relaxed) > 0))
         hki_tcp_pay_all(transport);
     if (transport->up > 0 || !hki_list_empty(&transport->lively))
