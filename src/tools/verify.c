@@ -1,8 +1,10 @@
 /* hocket verify: proves algorithms for a number of ranks, and can print a rank's schedule. */
 #include "sched/verify.h"
 #include "algo/algo.h"
+#include "base/error.h"
 #include "sched/dump.h"
 #include "tools/tools.h"
+#include "topo/cluster_file.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -15,7 +17,8 @@ enum { DEFAULT_RANKS = 8, MOST_RANKS = 1 << 20, ALL_ROOTS = -1, NO_DUMP = -1 };
 
 typedef struct verify_options {
     const char *collective, *algorithm; /* NULL: all */
-    uint32_t ranks, segments, per_node;
+    uint32_t ranks, segments, per_node; /* ranks 0: not said */
+    const char *topology;               /* a file, or NULL */
     int64_t root, dump;
     bool in_place, packed;
 } verify_options;
@@ -31,6 +34,7 @@ static const char usage[] =
     "  --in-place          the buffers of all ranks are used in place\n"
     "  --packed            in place, a reduce-scatter's result at the start of its input\n"
     "  --per-node M        M ranks on a node (default: all ranks on one)\n"
+    "  --topology F        ranks, caches, hosts and switches of the cluster in F (JSON; see src/topo/README.md)\n"
     "  --dump R            prints rank R's schedule as well\n";
 
 /* Reads a number from low to high; says what is wrong and returns false otherwise. */
@@ -49,11 +53,17 @@ static bool read_number(const char *text, const char *option, int64_t low, int64
 }
 
 static const struct option long_options[] = {
-    {"ranks", required_argument, NULL, 'n'},    {"algorithm", required_argument, NULL, 'a'},
-    {"root", required_argument, NULL, 'r'},     {"segments", required_argument, NULL, 's'},
-    {"in-place", no_argument, NULL, 'i'},       {"packed", no_argument, NULL, 'p'},
-    {"per-node", required_argument, NULL, 'm'}, {"dump", required_argument, NULL, 'd'},
-    {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
+    {"ranks", required_argument, NULL, 'n'},
+    {"algorithm", required_argument, NULL, 'a'},
+    {"root", required_argument, NULL, 'r'},
+    {"segments", required_argument, NULL, 's'},
+    {"in-place", no_argument, NULL, 'i'},
+    {"packed", no_argument, NULL, 'p'},
+    {"per-node", required_argument, NULL, 'm'},
+    {"dump", required_argument, NULL, 'd'},
+    {"topology", required_argument, NULL, 't'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
 };
 
 /* Takes one option; false when it is wrong. */
@@ -86,6 +96,9 @@ static bool take_option(verify_options *options, int letter)
             return false;
         options->per_node = (uint32_t)number;
         return true;
+    case 't':
+        options->topology = optarg;
+        return true;
     case 'd':
         return read_number(optarg, "dump", 0, MOST_RANKS, &options->dump);
     default:
@@ -103,15 +116,11 @@ static bool check_options(const verify_options *options)
 {
     if (options->packed && !can_be_packed(options->collective))
         fprintf(stderr, "hocket verify: --packed is for reduce_scatter and reduce_scatterv\n");
+    else if (options->topology && (options->ranks > 0 || options->per_node > 0))
+        fprintf(stderr, "hocket verify: --topology says how many ranks there are, and where\n");
     else if (options->collective && hki_collective_find(options->collective) < 0)
         fprintf(stderr, "hocket verify: there is no collective \"%s\"; see hocket info --algorithms\n",
                 options->collective);
-    else if (options->root >= options->ranks)
-        fprintf(stderr, "hocket verify: there is no root %lld among %u ranks\n", (long long)options->root,
-                options->ranks);
-    else if (options->dump >= options->ranks)
-        fprintf(stderr, "hocket verify: there is no rank %lld among %u ranks\n", (long long)options->dump,
-                options->ranks);
     else if (options->segments & (options->segments - 1))
         fprintf(stderr, "hocket verify: --segments takes a power of two\n");
     else
@@ -148,7 +157,7 @@ static void print_report(const case_proof *proof, const hki_verify_report *repor
     hki_call call = call_of(proof, 0);
     double rounds = call.ranks > 1 ? proof->algorithm->rounds(&call) : 0;
     double sent = call.ranks > 1 ? proof->algorithm->sent(&call) : 0;
-    printf("%-15s %-22s %6u %6u %8u", hki_collective_name(call.collective), proof->algorithm->name, call.ranks,
+    printf("%-15s %-26s %6u %6u %8u", hki_collective_name(call.collective), proof->algorithm->name, call.ranks,
            proof->root, report->rounds);
     isnan(rounds) ? printf(" %8s", "-") : printf(" %8g", rounds);
     printf(" %9.4g", report->sent);
@@ -167,7 +176,7 @@ static int prove(const case_proof *proof)
     hki_call call = call_of(proof, 0);
     const char *why = hki_algorithm_refuses(proof->algorithm, &call);
     if (why) {
-        printf("%-15s %-22s %6u %6u  not served: %s\n", hki_collective_name(call.collective), proof->algorithm->name,
+        printf("%-15s %-26s %6u %6u  not served: %s\n", hki_collective_name(call.collective), proof->algorithm->name,
                call.ranks, proof->root, why);
         return 0;
     }
@@ -181,7 +190,7 @@ static int prove(const case_proof *proof)
     if (status == HK_OK)
         print_report(proof, &report);
     else
-        printf("%-15s %-22s %6u %6u  FAILS: %s\n", hki_collective_name(call.collective), proof->algorithm->name,
+        printf("%-15s %-26s %6u %6u  FAILS: %s\n", hki_collective_name(call.collective), proof->algorithm->name,
                call.ranks, proof->root, hk_last_error());
     if (proof->options->dump >= 0 && proof->options->dump < made)
         hki_schedule_dump(proof->schedules[proof->options->dump], stdout);
@@ -198,7 +207,7 @@ static bool has_root(hki_collective collective)
 
 static void print_heading(void)
 {
-    printf("%-15s %-22s %6s %6s %8s %8s %9s %9s %10s\n", "collective", "algorithm", "ranks", "root", "rounds",
+    printf("%-15s %-26s %6s %6s %8s %8s %9s %9s %10s\n", "collective", "algorithm", "ranks", "root", "rounds",
            "by book", "sent/n", "by book", "messages");
 }
 
@@ -226,20 +235,63 @@ static int prove_all(const verify_options *options, const hki_levels *levels, hk
     return 2;
 }
 
-/* Nodes of --per-node ranks each. False: no memory. */
-static bool find_levels(const verify_options *options, hki_levels **levels)
+/* Where the ranks are: on nodes of --per-node each, or as a file says. NULL: an error was recorded. */
+static hki_cluster *find_cluster(const verify_options *options)
 {
-    uint32_t *nodes = malloc(options->ranks * sizeof *nodes);
-    for (uint32_t rank = 0; nodes && rank < options->ranks; rank++)
-        nodes[rank] = options->per_node ? rank / options->per_node : 0;
-    bool complete = nodes && hki_levels_new(options->ranks, (const uint32_t *const[]){nodes}, 1, 0, levels);
-    free(nodes);
-    return complete;
+    hki_cluster *cluster = NULL;
+    uint32_t ranks = options->ranks ? options->ranks : DEFAULT_RANKS;
+    if (options->topology)
+        return hki_cluster_read(options->topology, &cluster) == HK_OK ? cluster : NULL;
+    uint32_t size = options->per_node ? options->per_node : ranks;
+    cluster = hki_cluster_new(ranks, (ranks + size - 1) / size, 1, "--per-node");
+    if (!cluster) {
+        hki_error(HK_ERR_NO_MEMORY, "no memory for %u ranks", ranks);
+        return NULL;
+    }
+    cluster->switches[0].above = UINT32_MAX;
+    for (uint32_t host = 0; host < cluster->host_count; host++)
+        cluster->hosts[host] = (hki_cluster_host){.capacity = 1, .numas = 1, .nics = 1};
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        cluster->seats[rank].host = rank / size;
+    if (hki_cluster_settle(cluster) == HK_OK)
+        return cluster;
+    hki_cluster_free(cluster);
+    return NULL;
+}
+
+/* Options that speak of ranks, once it is known how many there are. */
+static bool check_ranks(const verify_options *options)
+{
+    int64_t beyond = options->root >= options->ranks ? options->root : options->dump;
+    if (beyond < options->ranks)
+        return true;
+    fprintf(stderr, "hocket verify: there is no %s %lld among %u ranks\n",
+            options->root >= options->ranks ? "root" : "rank", (long long)beyond, options->ranks);
+    return false;
+}
+
+static int verify(verify_options *options)
+{
+    hki_cluster *cluster = find_cluster(options);
+    if (!cluster) {
+        fprintf(stderr, "hocket verify: %s\n", hk_last_error());
+        return 1;
+    }
+    options->ranks = cluster->rank_count;
+    hki_schedule **schedules = malloc(options->ranks * sizeof *schedules);
+    int result = 1;
+    if (!schedules)
+        fprintf(stderr, "hocket verify: no memory for %u ranks\n", options->ranks);
+    else
+        result = check_ranks(options) ? prove_all(options, cluster->levels, schedules) : 2;
+    free(schedules);
+    hki_cluster_free(cluster);
+    return result;
 }
 
 int hki_tool_verify(int argc, char **argv)
 {
-    verify_options options = {.ranks = DEFAULT_RANKS, .segments = 1, .dump = NO_DUMP};
+    verify_options options = {.segments = 1, .dump = NO_DUMP};
     optind = 0; /* also forgets what the program's own arguments left */
     for (int letter; (letter = getopt_long(argc, argv, "n:h", long_options, NULL)) != -1;) {
         if (letter == 'h') {
@@ -254,17 +306,5 @@ int hki_tool_verify(int argc, char **argv)
         return 2;
     }
     options.collective = optind < argc ? argv[optind] : NULL;
-    if (!check_options(&options))
-        return 2;
-    hki_levels *levels = NULL;
-    bool complete = find_levels(&options, &levels);
-    hki_schedule **schedules = malloc(options.ranks * sizeof *schedules);
-    int result = 1;
-    if (complete && schedules)
-        result = prove_all(&options, levels, schedules);
-    else
-        fprintf(stderr, "hocket verify: no memory for %u ranks\n", options.ranks);
-    hki_levels_free(levels);
-    free(schedules);
-    return result;
+    return check_options(&options) ? verify(&options) : 2;
 }

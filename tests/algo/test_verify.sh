@@ -26,6 +26,13 @@ expect 0 'reduce +binomial_ordered .*holds, in rank order' reduce -n 9 --root 4
 expect 0 'not served: neighbour exchange needs an even number of ranks' allgather -n 7
 expect 0 'send to 0' allreduce -n 3 --algorithm recursive_doubling --dump 1
 expect 0 'reduce_scatter +direct .*holds' reduce_scatter -n 4 --packed
+clusters=${SOURCE_DIR:?}/examples/clusters
+if "$program" verify barrier --algorithm tree --topology "$clusters/uneven.json" >/dev/null 2>&1; then # jansson is there
+    expect 0 'allreduce +multilevel +30 .*holds' allreduce --algorithm multilevel --topology "$clusters/uneven.json"
+    expect 2 'no root 30 among 30 ranks' reduce --root 30 --topology "$clusters/uneven.json"
+fi
+expect 1 '/no/such/file cannot be read|jansson' allreduce --topology /no/such/file
+expect 2 'topology says how many ranks' allreduce -n 4 --topology "$clusters/uneven.json"
 expect 2 'packed is for reduce_scatter' allreduce -n 4 --packed
 expect 2 'no collective "allredcue"' allredcue
 expect 2 'no algorithm "rign" of allreduce' allreduce --algorithm rign
