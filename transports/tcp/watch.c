@@ -133,7 +133,7 @@ static void explain(const hk_transport *transport, const hki_loss *loss, char te
     static const char *const causes[CAUSES] = {[SILENT] = "does not answer: its host is down, or the network to it",
                                                [ENDED] = "hung up without a goodbye: its process has ended",
                                                [BROKEN] = "is cut off: the connection to it broke down",
-                                               [SEEN] = "is lost"};
+                                               [SEEN] = "has ended, or is cut off"};
     const hk_peer *self = transport->services->self;
     const hk_link *link = hki_tcp_link((hk_transport *)(uintptr_t)transport, loss->rank);
     int used = snprintf(text, HKI_TCP_VERDICT, "rank %u on %.64s %s", loss->rank,
