@@ -448,6 +448,32 @@ static void a_peer_that_dies_while_it_is_waited_for_is_lost(void **state)
     both_ways(silent_death_body, "auto", 0, false);
 }
 
+/* The peer leaves in order, by an end of its process that says so to whoever is connected; nobody is. */
+static bool unneeded_body(pair_end *end)
+{
+    uint32_t ranks[4];
+    if (end->index == 1) {
+        end->ops->close(end->transport, 1.0);
+        end->closed = true;
+        CHECK(pair_meet(end));
+        return true;
+    }
+    CHECK(pair_meet(end));
+    for (int i = 0; i < 100; i++) { /* its process ends meanwhile */
+        (void)end->ops->poll(end->transport, ranks, 4);
+        (void)end->ops->check(end->transport);
+        usleep(2000);
+    }
+    CHECK(end->ops->link_state(end->link, NULL) != HK_LINK_LOST);
+    return true;
+}
+
+static void a_peer_that_was_never_needed_may_leave(void **state)
+{
+    (void)state;
+    both_ways(unneeded_body, "auto", 0, false);
+}
+
 /* ---- pulling ---- */
 
 static hk_transport_result describe(pair_end *end, const void *memory, size_t bytes, hk_remote *remote,
@@ -682,6 +708,7 @@ int main(void)
         cmocka_unit_test(a_killed_peer_is_lost_and_what_arrived_remains),
         cmocka_unit_test(a_peer_that_dies_while_connecting_is_lost),
         cmocka_unit_test(a_peer_that_dies_while_it_is_waited_for_is_lost),
+        cmocka_unit_test(a_peer_that_was_never_needed_may_leave),
         cmocka_unit_test(allocated_memory_is_read_where_it_lies),
         cmocka_unit_test(any_memory_can_be_copied_from),
         cmocka_unit_test(a_put_arrives_before_its_frame),

@@ -2,13 +2,14 @@
 # Sourced by tests/vm/run: starting guests, and what became of them. Needs no KVM. Emulated, a message takes a millisecond:
 # guests show that something is right, never how fast it is.
 
-# boot NUMBER CPUS SECONDS SERIAL [QEMU ARGUMENT…]: runs a guest to its end; qemu's status, or timeout's.
+# boot NUMBER CPUS SECONDS SERIAL [QEMU ARGUMENT…]: runs a guest to its end; qemu's status, or timeout's. The clock is
+# HPET's: the CPU's is set against it while the guest boots, and runs up to twice too fast when the host is busy then.
 boot() {
     local number=$1 cpus=$2 seconds=$3 serial=$4
     shift 4
     timeout --foreground -k 5 "$seconds" qemu-system-x86_64 -accel tcg,thread=multi -M pc -cpu max -smp "$cpus" \
         -m "$memory" -nodefaults -no-user-config -display none -no-reboot -kernel "$kernel/vmlinux" -initrd "$image" \
-        -append "console=ttyS0 quiet panic=-1 mitigations=off number=$number $guest_environment" -serial "$serial" \
+        -append "console=ttyS0 quiet panic=-1 mitigations=off clocksource=hpet number=$number $guest_environment" -serial "$serial" \
         -device isa-debug-exit,iobase=0x501,iosize=0x01 "$@"
 }
 

@@ -43,6 +43,7 @@ void hki_verbs_need(hk_link *link)
     if (link->wanted)
         return;
     link->wanted = true;
+    hki_verbs_watch(link);
     hk_link *first = atomic_load(&transport->control.wanted);
     do
         link->next_wanted = first;

@@ -39,6 +39,7 @@ static void adopt(hk_link *link)
     if (link->state == HK_LINK_CONNECTING && wiring == HKI_WIRING_UP) {
         link->state = HK_LINK_UP;
         link->heard = true;
+        hki_verbs_watch(link);
         link->transport->counts.connections++;
         link->transport->relieved |= link->wanted;
     } else if (link->state == HK_LINK_CONNECTING && wiring == HKI_WIRING_FAILED) {
@@ -64,6 +65,7 @@ static void adopt(hk_link *link)
 /* The peer's process has ended. What it sent before can still be taken. */
 static void peer_ended(hk_link *link)
 {
+    adopt(link); /* it may have connected, and sent something, before it ended */
     if (link->state == HK_LINK_UP) {
         hki_verbs_progress(link); /* there may be a goodbye among it */
         if (link->state == HK_LINK_UP) {
@@ -93,17 +95,19 @@ static void adopt_all(hk_transport *transport)
     }
 }
 
-static void watch_peer(hk_link *link)
+/* Opened before its process can have ended and another have got its number. */
+static int open_peer(const hk_transport *transport, const hk_peer *peer)
 {
-    const hk_transport *transport = link->transport;
-    const hk_peer *self = transport->services->self;
+    if (peer->host != transport->services->self->host || peer->pid <= 0 || peer->pid == (int32_t)transport->pid)
+        return -1;
+    return (int)syscall(SYS_pidfd_open, peer->pid, 0);
+}
+
+void hki_verbs_watch(hk_link *link)
+{
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = link};
-    link->pidfd = -1;
-    if (link->peer.host != self->host || link->peer.pid <= 0 || link->peer.pid == (int32_t)transport->pid)
-        return;
-    link->pidfd = (int)syscall(SYS_pidfd_open, link->peer.pid, 0);
     if (link->pidfd >= 0)
-        (void)epoll_ctl(transport->epoll, EPOLL_CTL_ADD, link->pidfd, &event);
+        (void)epoll_ctl(link->transport->epoll, EPOLL_CTL_ADD, link->pidfd, &event); /* or it is there already */
 }
 
 /* ---- addresses: version, ports, zero 16, number of the datagram queue 32; per port GID 16, LID 16, MTU, RoCE, 0 ----
@@ -188,7 +192,7 @@ static hk_status verbs_connect(hk_transport *transport, const hk_peer *peer, con
     link->home = (uint32_t)(peer->rank + services->self->rank) % link->lane_count;
     for (uint32_t i = 0; i < link->lane_count; i++)
         link->lane[i] = (hki_lane){.link = link, .port = &transport->port[i]};
-    watch_peer(link);
+    link->pidfd = open_peer(transport, peer);
     atomic_store_explicit(&transport->links[peer->rank], link, memory_order_release);
     *result = link;
     return HK_OK;

@@ -332,6 +332,9 @@ void hki_verbs_drop_regions(hk_transport *transport);
 
 /* For whoever waits for the link's hardware alone: sees whether the peer still lives. */
 void hki_verbs_look(hk_link *link);
+/* From now on the end of the peer's process ends the link. Not before it is needed or made: a peer that leaves in order
+ * without ever having had to do with this one is not lost. */
+void hki_verbs_watch(hk_link *link);
 
 /* ---- control.c, wiring.c: the control thread ---- */
 
