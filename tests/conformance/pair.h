@@ -218,7 +218,7 @@ static bool pair_take(pair_end *end, hk_arrival *arrival, unsigned char *payload
     return true;
 }
 
-static uint64_t pair_counter(pair_end *end, const char *name)
+static inline uint64_t pair_counter(pair_end *end, const char *name)
 {
     const char *names[64];
     uint64_t values[64];
