@@ -42,7 +42,8 @@ static uint16_t find_reach(const hki_context *context)
 /* Ranks that can run at full speed at once, of all that are here. */
 static uint32_t find_capacity(const hki_context *context, const hki_topology *topology)
 {
-    uint32_t cores = topology ? hki_topology_cores_of(topology, &context->local_set) : 0;
+    uint32_t cores =
+        topology ? hki_topology_cores_of(topology, &context->local_set) : hki_topology_read_cores(&context->local_set);
     uint32_t capacity = cores > 0 && cores < context->local_cpus ? cores : context->local_cpus;
     return capacity > 0 ? capacity : 1;
 }
@@ -52,19 +53,21 @@ static void tell_host(const hki_context *context, const hki_topology *topology, 
     hki_nics nics = hki_nics_find();
     unsigned char bytes[HOST_BYTES], *at = bytes;
     put(&at, find_capacity(context, topology), 4);
-    put(&at, topology ? topology->numa_count : 1, 4);
+    put(&at, topology ? topology->numa_count : hki_topology_read_numas(), 4);
     put(&at, nics.count, 4);
     put(&at, nics.rate, 8);
     hki_card_add(card, HKI_CARD_HOST, bytes, HOST_BYTES);
 }
 
+/* A host that the launcher handed on is known as a whole; else only what is needed is read. */
 void hki_seat_tell(hki_context *context, hki_card *card)
 {
     const hki_topology *topology = NULL;
     hki_cpus cpus = {{0}};
-    if (hki_context_topology(context, &topology) != HK_OK || hki_cpus_usable(&cpus) != HK_OK)
+    (void)hki_cpus_usable(&cpus); /* none, should the system not tell */
+    if (context->packed_topology && hki_context_topology(context, &topology) != HK_OK)
         topology = NULL;
-    hki_seat seat = hki_seat_of(topology, &cpus);
+    hki_seat seat = topology ? hki_seat_of(topology, &cpus) : hki_seat_read(&cpus);
     seat.reach = find_reach(context);
     unsigned char bytes[SEAT_BYTES], *at = bytes;
     const uint16_t fields[SEAT_FIELDS] = {seat.package, seat.numa, seat.l3, seat.l2, seat.core, seat.reach};

@@ -36,8 +36,8 @@ int hki_link_class_find(const char *name);
 /* How a rank can be reached: bits of hki_seat.reach. */
 enum { HKI_REACH_SHM = 1u << 0, HKI_REACH_TCP = 1u << 1, HKI_REACH_VERBS = 1u << 2 };
 
-/* Where a rank runs. Numbers within its host are those of hki_topology; HKI_TOPOLOGY_NO_CACHE where there is none, or
- * where the rank is not bound to one. */
+/* Where a rank runs. Numbers tell the parts of its host apart: those of hki_topology, where the host is known as a
+ * whole; HKI_TOPOLOGY_NO_CACHE where there is none, or where the rank is not bound to one. */
 typedef struct hki_seat {
     uint32_t host; /* index into hosts */
     uint16_t package, numa, l3, l2, core;
@@ -47,6 +47,12 @@ typedef struct hki_seat {
 /* The seat of a rank that may run on these CPUs of its host: the parts that hold them all. Without a topology, or of
  * CPUs that it does not know, none is. host and reach are zero. */
 hki_seat hki_seat_of(const hki_topology *topology, const hki_cpus *cpus);
+
+/* The same from /sys, which is read only for the first of these CPUs: a host may have hundreds. Parts are numbered by
+ * their first CPU, NUMA nodes as the system does. */
+hki_seat hki_seat_read(const hki_cpus *cpus);
+/* The same below a root, which is "" but in tests. */
+hki_seat hki_seat_read_below(const char *root, const hki_cpus *cpus);
 
 typedef struct hki_cluster_host {
     uint32_t ranks;      /* on it */

@@ -26,5 +26,7 @@ hk_status hki_topology_load_hwloc(const hki_cpus *usable, hki_topology **topolog
 /* The same from /sys below a root, which is "" but in tests. HK_ERR_NO_MEMORY. */
 hk_status hki_topology_load_below(const char *root, const hki_cpus *usable, hki_topology **topology);
 uint32_t hki_topology_quota_below(const char *root);
+uint32_t hki_topology_read_cores_below(const char *root, const hki_cpus *cpus);
+uint32_t hki_topology_read_numas_below(const char *root);
 
 #endif

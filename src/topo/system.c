@@ -6,6 +6,7 @@
 #include "topo/found.h"
 
 #include "base/error.h"
+#include "topo/cluster.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -197,6 +198,127 @@ hk_status hki_topology_load_below(const char *root, const hki_cpus *usable, hki_
     hk_status status = hki_topology_make(found, count, source, topology);
     free(found);
     return status;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Little of it
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t first_of(const hki_cpus *cpus)
+{
+    uint32_t cpu = 0;
+    while (cpu < HKI_TOPOLOGY_PUS_MAX && !hki_cpus_has(cpus, cpu))
+        cpu++;
+    return cpu;
+}
+
+/* The first CPU of a list that holds all of the set; HKI_TOPOLOGY_NO_CACHE when it does not. */
+static uint16_t holder(const char *list, const hki_cpus *cpus)
+{
+    hki_cpus outside = *cpus;
+    uint32_t first, last, lowest = HKI_TOPOLOGY_NO_CACHE;
+    while (next_range(&list, &first, &last)) {
+        lowest = first < lowest ? first : lowest;
+        for (uint32_t cpu = first; cpu <= last; cpu++)
+            hki_cpus_drop(&outside, cpu);
+    }
+    return first_of(&outside) == HKI_TOPOLOGY_PUS_MAX ? (uint16_t)lowest : HKI_TOPOLOGY_NO_CACHE;
+}
+
+/* Reads which CPUs share something with `cpu`, by the new or the old name of it. */
+static uint16_t read_holder(const char *root, uint32_t cpu, const char *name, const char *old, const hki_cpus *cpus)
+{
+    char text[TEXT_BYTES];
+    if (read_text(text, root, "/sys/devices/system/cpu/cpu%u/topology/%s", cpu, name) ||
+        read_text(text, root, "/sys/devices/system/cpu/cpu%u/topology/%s", cpu, old))
+        return holder(text, cpus);
+    return HKI_TOPOLOGY_NO_CACHE;
+}
+
+static void read_cache_holders(const char *root, uint32_t cpu, const hki_cpus *cpus, hki_seat *seat)
+{
+    char text[TEXT_BYTES];
+    for (int index = 0; index < LEVELS_MAX; index++) {
+        if (!read_text(text, root, "/sys/devices/system/cpu/cpu%u/cache/index%d/level", cpu, index))
+            return;
+        uint16_t *cache = strcmp(text, "2") == 0 ? &seat->l2 : strcmp(text, "3") == 0 ? &seat->l3 : NULL;
+        if (cache && read_text(text, root, "/sys/devices/system/cpu/cpu%u/cache/index%d/type", cpu, index) &&
+            strcmp(text, "Instruction") != 0 &&
+            read_text(text, root, "/sys/devices/system/cpu/cpu%u/cache/index%d/shared_cpu_list", cpu, index))
+            *cache = holder(text, cpus);
+    }
+}
+
+static uint16_t read_node_holder(const char *root, const hki_cpus *cpus)
+{
+    char text[TEXT_BYTES], nodes[TEXT_BYTES];
+    const char *list = nodes;
+    uint32_t first, last;
+    if (!read_text(nodes, root, "/sys/devices/system/node/online"))
+        return HKI_TOPOLOGY_NO_CACHE;
+    while (next_range(&list, &first, &last))
+        for (uint32_t node = first; node <= last; node++)
+            if (read_text(text, root, "/sys/devices/system/node/node%u/cpulist", node) &&
+                holder(text, cpus) != HKI_TOPOLOGY_NO_CACHE)
+                return (uint16_t)node;
+    return HKI_TOPOLOGY_NO_CACHE;
+}
+
+hki_seat hki_seat_read_below(const char *root, const hki_cpus *cpus)
+{
+    const uint16_t none = HKI_TOPOLOGY_NO_CACHE;
+    uint32_t cpu = first_of(cpus);
+    hki_seat seat = {.package = none, .numa = none, .l3 = none, .l2 = none, .core = none};
+    if (cpu == HKI_TOPOLOGY_PUS_MAX)
+        return seat;
+    seat.package = read_holder(root, cpu, "package_cpus_list", "core_siblings_list", cpus);
+    seat.core = read_holder(root, cpu, "core_cpus_list", "thread_siblings_list", cpus);
+    seat.numa = read_node_holder(root, cpus);
+    read_cache_holders(root, cpu, cpus, &seat);
+    return seat;
+}
+
+hki_seat hki_seat_read(const hki_cpus *cpus)
+{
+    return hki_seat_read_below("", cpus);
+}
+
+uint32_t hki_topology_read_cores_below(const char *root, const hki_cpus *cpus)
+{
+    char text[TEXT_BYTES];
+    hki_cpus left = *cpus;
+    uint32_t cores = 0, first, last;
+    for (uint32_t cpu = first_of(&left); cpu < HKI_TOPOLOGY_PUS_MAX; cpu = first_of(&left), cores++) {
+        const char *list = text;
+        bool told = read_text(text, root, "/sys/devices/system/cpu/cpu%u/topology/core_cpus_list", cpu) ||
+                    read_text(text, root, "/sys/devices/system/cpu/cpu%u/topology/thread_siblings_list", cpu);
+        hki_cpus_drop(&left, cpu);
+        while (told && next_range(&list, &first, &last))
+            for (uint32_t other = first; other <= last; other++)
+                hki_cpus_drop(&left, other);
+    }
+    return cores;
+}
+
+uint32_t hki_topology_read_cores(const hki_cpus *cpus)
+{
+    return hki_topology_read_cores_below("", cpus);
+}
+
+uint32_t hki_topology_read_numas_below(const char *root)
+{
+    char text[TEXT_BYTES];
+    const char *list = text;
+    uint32_t first, last, numas = 1;
+    bool told = read_text(text, root, "/sys/devices/system/node/online");
+    while (told && next_range(&list, &first, &last))
+        numas = last + 1 > numas ? last + 1 : numas;
+    return numas;
+}
+
+uint32_t hki_topology_read_numas(void)
+{
+    return hki_topology_read_numas_below("");
 }
 
 /* ---------------------------------------------------------------------------------------------------------------

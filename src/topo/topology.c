@@ -148,7 +148,7 @@ bool hki_topology_holds(const hki_topology *topology, const hki_cpus *cpus)
     hki_cpus left = *cpus;
     for (uint32_t i = 0; i < topology->pu_count; i++) {
         uint32_t cpu = topology->pus[i].os;
-        left.bits[cpu / 8] = (unsigned char)(left.bits[cpu / 8] & ~(1u << cpu % 8));
+        hki_cpus_drop(&left, cpu);
     }
     static const hki_cpus none;
     return memcmp(&left, &none, sizeof none) == 0;

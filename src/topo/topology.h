@@ -67,6 +67,12 @@ static inline void hki_cpus_add(hki_cpus *cpus, uint32_t cpu)
         cpus->bits[cpu / 8] = (unsigned char)(cpus->bits[cpu / 8] | 1u << cpu % 8);
 }
 
+static inline void hki_cpus_drop(hki_cpus *cpus, uint32_t cpu)
+{
+    if (cpu < HKI_TOPOLOGY_PUS_MAX)
+        cpus->bits[cpu / 8] = (unsigned char)(cpus->bits[cpu / 8] & ~(1u << cpu % 8));
+}
+
 /* Where this thread may run. HK_ERR_SYSTEM. */
 hk_status hki_cpus_usable(hki_cpus *cpus);
 /* Reads this host through hwloc when this build and the host have it, else from /sys. For programs, not for a library
@@ -122,6 +128,10 @@ uint32_t hki_topology_usable_cores(const hki_topology *topology);
 uint32_t hki_topology_usable_pus(const hki_topology *topology);
 /* Cores with a PU among these. */
 uint32_t hki_topology_cores_of(const hki_topology *topology, const hki_cpus *cpus);
+/* Two numbers that can be read from /sys much faster than all of a host: cores with a CPU among these, and how far NUMA
+ * nodes are numbered (at least 1). */
+uint32_t hki_topology_read_cores(const hki_cpus *cpus);
+uint32_t hki_topology_read_numas(void);
 /* Processes that can run at full speed at once: usable cores, or what the quota allows if that is less; at least 1. */
 uint32_t hki_topology_capacity(const hki_topology *topology);
 
