@@ -9,11 +9,11 @@
 /* The command line. */
 typedef struct hki_sim_request {
     hki_collective collective;
-    const char *algorithms; /* comma-separated; NULL: all that can serve */
-    const char *topology;   /* file; NULL: equal hosts, as follows */
-    uint32_t hosts, per_host;
-    uint32_t capacity; /* cores of a host; 0: as many as ranks */
-    uint32_t segments; /* 0: what fits the size */
+    const char *algorithms;   /* comma-separated; NULL: all that can serve */
+    const char *topology;     /* file; NULL: equal hosts, as follows */
+    uint32_t hosts, per_host; /* of a file: only these of its ranks; 0: not given */
+    uint32_t capacity;        /* cores of a host; 0: as many as ranks */
+    uint32_t segments;        /* 0: what fits the size */
     uint32_t root, top;
     uint64_t bytes;
     hk_type type;

@@ -14,10 +14,10 @@ enum { MOST_HOSTS = 1 << 24, MOST_TOP = 100000, DEFAULT_TOP = 10, BYTES_DEFAULT 
 /* One line an option: name, letter for getopt, what it takes, help. */
 #define OPTIONS(X)                                                                                                     \
     X("bytes", 'b', "N", "size, with K, M, G; of all ranks' blocks where each has one (1M)")                           \
-    X("hosts", 'H', "N", "hosts (1)")                                                                                  \
-    X("ranks-per-host", 'r', "N", "ranks on each (8)")                                                                 \
+    X("hosts", 'H', "N", "hosts (1); of a file, its first N")                                                          \
+    X("ranks-per-host", 'r', "N", "ranks on each (8); of a file, the first N of each")                                 \
     X("capacity", 'c', "N", "cores of each (as many as ranks)")                                                        \
-    X("topology", 't', "FILE", "a cluster described by a file instead of equal hosts")                                 \
+    X("topology", 't', "FILE", "a cluster described by a file, instead of equal hosts")                                \
     X("algorithm", 'a', "A,B", "algorithms (all that can serve, but for what is too large)")                           \
     X("segments", 's', "S", "1, 2, 4 ... 64 (what fits the size)")                                                     \
     X("type", 'T', "T", "element type (float32)")                                                                      \
@@ -213,16 +213,13 @@ static bool take_collective(int argc, char **argv, hki_sim_request *request)
 
 bool hki_sim_command_line(int argc, char **argv, hki_sim_request *request, bool *help)
 {
-    *request = (hki_sim_request){.hosts = 1,
-                                 .per_host = 8,
-                                 .top = DEFAULT_TOP,
+    *request = (hki_sim_request){.top = DEFAULT_TOP,
                                  .bytes = BYTES_DEFAULT,
                                  .type = HK_FLOAT32,
                                  .op = HK_SUM,
                                  .figures = hki_figures_built_in,
                                  .figures_name = "built-in"};
     *help = false;
-    bool equal_hosts = false;
     optind = 0; /* also forgets what the program's own arguments left */
     for (int letter; (letter = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
         if (letter == 'h') {
@@ -231,11 +228,9 @@ bool hki_sim_command_line(int argc, char **argv, hki_sim_request *request, bool 
         }
         if (!take_option(request, letter))
             return false;
-        equal_hosts = equal_hosts || letter == 'H' || letter == 'r' || letter == 'c';
     }
-    if (request->topology && equal_hosts) {
-        fprintf(stderr, "hocket sim: --topology says what hosts there are; --hosts, --ranks-per-host and --capacity "
-                        "would be ignored\n");
+    if (request->topology && request->capacity) {
+        fprintf(stderr, "hocket sim: the file of --topology says what cores there are; --capacity would be ignored\n");
         return false;
     }
     return take_collective(argc, argv, request);

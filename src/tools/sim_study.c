@@ -14,15 +14,63 @@
 static const uint64_t named_most = UINT64_C(100000000), one_most = UINT64_C(8000000), all_most = UINT64_C(24000000),
                       segments_most = UINT64_C(8000000);
 
-static hk_status make_cluster(hki_sim_study *study)
+/* Ranks of a cluster on its first hosts, so many on each, as a list of `hosts`·`per_host` (or all there are, where 0 is
+ * given). HK_ERR_ARGUMENT: there are fewer. */
+static hk_status pick_ranks(const hki_cluster *cluster, uint32_t hosts, uint32_t per_host, uint32_t *picked,
+                            uint32_t *count, uint32_t *taken)
+{
+    for (uint32_t rank = 0; rank < cluster->rank_count; rank++) {
+        uint32_t host = cluster->seats[rank].host;
+        if ((hosts && host >= hosts) || (per_host && taken[host] == per_host))
+            continue;
+        taken[host]++;
+        picked[(*count)++] = rank;
+    }
+    if (hosts > cluster->host_count)
+        return hki_error(HK_ERR_ARGUMENT, "%s has %u hosts, not %u", cluster->source, cluster->host_count, hosts);
+    for (uint32_t host = 0; per_host && host < (hosts ? hosts : cluster->host_count); host++)
+        if (taken[host] < per_host)
+            return hki_error(HK_ERR_ARGUMENT, "host %u of %s has %u ranks, not %u", host, cluster->source, taken[host],
+                             per_host);
+    return HK_OK;
+}
+
+/* Reads the file, and leaves out what the command line does. */
+static hk_status read_cluster(hki_sim_study *study)
 {
     const hki_sim_request *request = study->request;
+    HK_TRY(hki_cluster_read(request->topology, &study->cluster));
+    hki_cluster *whole = study->cluster, *part = NULL;
+    if (!request->hosts && !request->per_host)
+        return HK_OK;
+    uint32_t count = 0, *picked = malloc(whole->rank_count * sizeof *picked);
+    uint32_t *taken = calloc(whole->host_count, sizeof *taken);
+    hk_status status =
+        picked && taken ? HK_OK : hki_error(HK_ERR_NO_MEMORY, "no memory for %u ranks", whole->rank_count);
+    if (status == HK_OK)
+        status = pick_ranks(whole, request->hosts, request->per_host, picked, &count, taken);
+    if (status == HK_OK)
+        status = hki_cluster_members(whole, picked, count, &part);
+    free(picked);
+    free(taken);
+    if (status != HK_OK)
+        return status;
+    hki_cluster_free(whole);
+    study->cluster = part;
+    return HK_OK;
+}
+
+static hk_status make_cluster(hki_sim_study *study)
+{
+    enum { HOSTS = 1, PER_HOST = 8 }; /* unless the command line says others */
+    const hki_sim_request *request = study->request;
     if (request->topology)
-        return hki_cluster_read(request->topology, &study->cluster);
-    uint32_t capacity = request->capacity ? request->capacity : request->per_host;
+        return read_cluster(study);
+    uint32_t hosts = request->hosts ? request->hosts : HOSTS, each = request->per_host ? request->per_host : PER_HOST;
+    uint32_t capacity = request->capacity ? request->capacity : each;
     if (capacity > HKI_TOPOLOGY_PUS_MAX)
         capacity = HKI_TOPOLOGY_PUS_MAX;
-    return hki_cluster_uniform(request->hosts, request->per_host, capacity, &study->cluster);
+    return hki_cluster_uniform(hosts, each, capacity, &study->cluster);
 }
 
 static hki_call call_of(const hki_sim_study *study, uint32_t segments)

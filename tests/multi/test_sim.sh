@@ -32,8 +32,26 @@ wrong --figures allreduce --figures textbook:1/2
 wrong --figures allreduce --figures textbook:1/2/-3
 wrong '"rong"' allreduce --algorithm ring,rong
 wrong 'root 16' broadcast --root 16 --hosts 2
-wrong --topology allreduce --topology cluster.json --hosts 3
+wrong --topology allreduce --topology cluster.json --capacity 3
 wrong '16777216' allreduce --hosts 16777216 --ranks-per-host 2
+
+# Clusters from files, whole or in part. Reading them takes jansson.
+racks=$SOURCE_DIR/examples/clusters/two_racks.json
+if "$HOCKET_PROGRAM" sim allreduce --topology "$racks" --bytes 64K --json racks.json >/dev/null 2>err; then
+    python3 -c '
+import json
+with open("racks.json") as file:
+    meta = json.load(file)["meta"]
+assert meta["ranks"] == 128 and meta["hosts"] == 8, meta' || fail "a cluster from a file"
+    "$HOCKET_PROGRAM" sim allreduce --topology "$racks" --hosts 3 --ranks-per-host 5 --bytes 64K |
+        grep -q 'among 15 ranks on 3 hosts' || fail "a part of a cluster"
+    wrong '8 hosts, not 9' allreduce --topology "$racks" --hosts 9
+    wrong '16 ranks, not 17' allreduce --topology "$racks" --ranks-per-host 17
+    "$HOCKET_PROGRAM" sim allreduce --topology nowhere.json >out 2>err && fail "a cluster from nowhere"
+    grep -q nowhere.json err || fail "a file that is not there: $(cat err)"
+else
+    grep -qi jansson err || fail "a cluster from a file: $(cat err)"
+fi
 
 status=0
 "$HOCKET_PROGRAM" sim allreduce --hosts 8192 --algorithm flat >out 2>err || status=$?
