@@ -53,10 +53,11 @@ typedef struct hki_watch {
     hki_stream stream; /* the connection; fd -1: none */
     _Atomic int fd;    /* the same, for fork */
     struct hki_attempt *attempt;
-    uint32_t candidate; /* to try */
-    uint32_t passes;    /* over all candidates so far */
-    uint32_t refused;   /* passes in a row in which every candidate refused */
-    bool others;        /* this pass met something else than a refusal */
+    uint32_t candidate;  /* to try */
+    uint32_t passes;     /* over all candidates so far */
+    uint32_t unanswered; /* of them since the other end's kernel answered last */
+    uint32_t refused;    /* passes in a row in which every candidate refused */
+    bool others;         /* this pass met something else than a refusal */
     uint64_t again, deadline;
     uint32_t told; /* of control.losses */
     bool greeted, blocked;

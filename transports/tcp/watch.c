@@ -198,6 +198,7 @@ static void end(hk_transport *transport, hki_watch *watch, int error)
         return;
     }
     hang_up(watch); /* it has never been there: perhaps it is just leaving */
+    hki_watch_answered(watch, transport);
     retry(watch, hki_now());
 }
 
@@ -324,6 +325,7 @@ void hki_watch_establish(hki_attempt *attempt)
 void hki_watch_answered(hki_watch *watch, const hk_transport *transport)
 {
     watch->deadline = after(hki_now(), transport->heartbeat);
+    watch->unanswered = 0;
 }
 
 void hki_watch_failed(hki_attempt *attempt, bool refusal)
@@ -331,8 +333,13 @@ void hki_watch_failed(hki_attempt *attempt, bool refusal)
     hki_watch *watch = attempt->watch;
     hk_transport *transport = attempt->transport;
     const hk_link *link = hki_tcp_link(transport, watch->rank);
+    bool reached = !attempt->connecting; /* this is the right address: others may lead nowhere, and take their time */
     hki_attempt_drop(attempt);
     watch->others |= !refusal;
+    if (reached) {
+        retry(watch, hki_now());
+        return;
+    }
     if (link != NULL && ++watch->candidate < link->candidate_count) {
         watch->again = hki_now();
         return;
@@ -342,6 +349,7 @@ void hki_watch_failed(hki_attempt *attempt, bool refusal)
     watch->others = false;
     watch->candidate = 0;
     watch->passes++;
+    watch->unanswered++;
     retry(watch, hki_now());
 }
 
@@ -363,6 +371,7 @@ static void dial(hk_transport *transport, hki_watch *watch, uint64_t now)
     watch->others = true;
     watch->candidate = (watch->candidate + 1) % link->candidate_count;
     watch->passes += watch->candidate == 0;
+    watch->unanswered += watch->candidate == 0;
     retry(watch, now);
 }
 
@@ -381,7 +390,7 @@ uint64_t hki_watch_times(hk_transport *transport, uint64_t now)
         hki_watch *watch = &control->watches[i];
         if (!watch->dials || watch->over || lively(watch))
             continue;
-        if (watch->attempt == NULL && now >= watch->deadline)
+        if (watch->attempt == NULL && now >= watch->deadline && watch->unanswered > 0)
             lose(transport, watch, SILENT);
         else if (watch->attempt == NULL && now >= watch->again)
             dial(transport, watch, now);
