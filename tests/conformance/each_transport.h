@@ -1,6 +1,7 @@
 /*
  * The transports that the conformance tests of transports run over: those of this tree, a line of `built_in` each, or
- * the one that CONFORMANCE_PLUGIN names, looked for as HOCKET_TRANSPORT_PATH says.
+ * the one that CONFORMANCE_PLUGIN names, looked for as HOCKET_TRANSPORT_PATH says, with the settings of
+ * CONFORMANCE_SETTINGS ("NAME=value NAME=value").
  */
 #ifndef HKI_TESTS_EACH_TRANSPORT_H
 #define HKI_TESTS_EACH_TRANSPORT_H
@@ -58,6 +59,7 @@ static void both_ways(pair_body *body, const char *protocol, uint32_t needs, boo
 static bool choose_transports(void)
 {
     plugin.name = getenv("CONFORMANCE_PLUGIN");
+    plugin.settings = getenv("CONFORMANCE_SETTINGS");
     if (plugin.name == NULL)
         return true;
     if (hki_plugin_load(plugin.name, &plugin.ops) != HK_OK) {

@@ -39,7 +39,7 @@ typedef struct pair_end {
     int channel;          /* to the other end */
     const char *protocol; /* HOCKET_PROTOCOL */
     const char *settings; /* other settings: "NAME=value NAME=value" */
-    char value[80];       /* the one asked for last */
+    char value[512];      /* the one asked for last */
     uint8_t token[32];
     unsigned char address[512];
     size_t address_bytes;

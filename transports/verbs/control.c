@@ -49,6 +49,20 @@ void hki_verbs_need(hk_link *link)
         link->next_wanted = first;
     while (!atomic_compare_exchange_weak(&transport->control.wanted, &first, link));
     (void)!write(transport->control.event, &one, sizeof one);
+    /* What is known of a peer that nobody has needed so far counts from now on. */
+    if (atomic_load(&link->gone))
+        hki_verbs_tell_gone(link);
+    if (atomic_load(&link->wiring) > HKI_WIRING_UP)
+        hki_verbs_ring(transport);
+}
+
+void hki_verbs_tell_gone(hk_link *link)
+{
+    hki_verbs_control *control = &link->transport->control;
+    uint64_t one = 1;
+    atomic_store(&link->gone, true);
+    atomic_store(&control->gone, true);
+    (void)!write(control->event, &one, sizeof one);
 }
 
 /* Datagrams without it are dropped by the hardware; strangers do not know it. The highest bit would make it a
@@ -242,6 +256,19 @@ static void take_wishes(hk_transport *transport)
     }
 }
 
+/* A process that ended left its last datagrams behind: they are heard first. */
+static void take_ends(hk_transport *transport)
+{
+    if (!atomic_exchange(&transport->control.gone, false))
+        return;
+    take_datagrams(transport);
+    for (uint32_t rank = 0; rank < transport->services->ranks; rank++) {
+        hk_link *link = hki_verbs_link(transport, rank);
+        if (link != NULL && atomic_load(&link->gone))
+            hki_verbs_hear_end(link);
+    }
+}
+
 static void handle(hk_transport *transport, const void *what)
 {
     hki_verbs_control *control = &transport->control;
@@ -272,11 +299,14 @@ static void *run(void *argument)
     while (!atomic_load(&control->stop)) {
         struct epoll_event events[EVENTS];
         take_wishes(transport);
+        take_ends(transport);
         uint64_t now = hki_now();
         int count = epoll_wait(control->epoll, events, EVENTS, until(hki_verbs_dial_times(transport, now), now));
         for (int i = 0; i < count; i++)
             handle(transport, events[i].data.ptr);
     }
+    take_datagrams(transport);
+    hki_verbs_say_leave(transport);
     return NULL;
 }
 

@@ -32,23 +32,17 @@ enum {
 
 /* ---- links ---- */
 
-/* Looks what the control thread has done to the link. */
-static void adopt(hk_link *link)
+/* The end of a link that never was. */
+static void never_up(hk_link *link, hk_link_state state)
 {
-    int wiring = atomic_load_explicit(&link->wiring, memory_order_acquire);
-    if (link->state == HK_LINK_CONNECTING && wiring == HKI_WIRING_UP) {
-        link->state = HK_LINK_UP;
-        link->heard = true;
-        hki_verbs_watch(link);
-        link->transport->counts.connections++;
-        link->transport->relieved |= link->wanted;
-    } else if (link->state == HK_LINK_CONNECTING && wiring == HKI_WIRING_FAILED) {
-        link->state = HK_LINK_LOST;
-        link->news = true;
-        link->transport->changed++;
-    }
-    if (link->state != HK_LINK_UP)
-        return;
+    link->state = state;
+    link->news = true;
+    link->transport->changed++;
+}
+
+/* What ends a link that is up. */
+static void look_at_events(hk_link *link)
+{
     int event = atomic_load(&link->event);
     for (uint32_t i = 0; i < link->lane_count; i++) {
         const hki_port *port = link->lane[i].port;
@@ -62,25 +56,46 @@ static void adopt(hk_link *link)
         hki_verbs_progress(link);
 }
 
-/* The peer's process has ended. What it sent before can still be taken. */
+/* The peer's process has ended. What it sent before can still be taken, and there may be a goodbye among it. */
+static void end_of_peer(hk_link *link)
+{
+    hki_verbs_progress(link);
+    if (link->state != HK_LINK_UP)
+        return;
+    hki_verbs_fail(link, "has ended without a goodbye");
+    hki_verbs_progress(link);
+}
+
+/* Looks what the control thread has done to the link. */
+static void adopt(hk_link *link)
+{
+    int wiring = atomic_load_explicit(&link->wiring, memory_order_acquire);
+    if (link->state == HK_LINK_CONNECTING && wiring == HKI_WIRING_UP) {
+        link->state = HK_LINK_UP;
+        link->heard = true;
+        hki_verbs_watch(link);
+        link->transport->counts.connections++;
+        link->transport->relieved |= link->wanted;
+        if (atomic_load(&link->gone))
+            end_of_peer(link);
+    } else if (link->state == HK_LINK_CONNECTING && wiring > HKI_WIRING_UP && link->wanted) {
+        never_up(link, wiring == HKI_WIRING_LEFT ? HK_LINK_GOODBYE : HK_LINK_LOST);
+    }
+    if (link->state == HK_LINK_UP)
+        look_at_events(link);
+}
+
 static void peer_ended(hk_link *link)
 {
     adopt(link); /* it may have connected, and sent something, before it ended */
-    if (link->state == HK_LINK_UP) {
-        hki_verbs_progress(link); /* there may be a goodbye among it */
-        if (link->state == HK_LINK_UP) {
-            hki_verbs_fail(link, "has ended without a goodbye");
-            hki_verbs_progress(link);
-        }
-    } else if (link->state == HK_LINK_CONNECTING) {
-        link->state = HK_LINK_LOST;
-        link->news = true;
-        link->transport->changed++;
-        snprintf(link->reason, sizeof link->reason, "rank %d on %.64s has ended before it was reached",
-                 (int)link->peer.rank, link->peer.host_name);
-    }
     close(link->pidfd);
     link->pidfd = -1;
+    if (link->state == HK_LINK_UP)
+        end_of_peer(link);
+    else
+        atomic_store(&link->gone, true);
+    if (link->state == HK_LINK_CONNECTING && link->wanted)
+        hki_verbs_tell_gone(link);
 }
 
 static void adopt_all(hk_transport *transport)

@@ -134,6 +134,7 @@ enum hki_wiring {
     HKI_WIRING_MADE,   /* queues exist */
     HKI_WIRING_JOINED, /* and know the peer's */
     HKI_WIRING_UP,     /* and the peer's know them */
+    HKI_WIRING_LEFT,   /* the peer has left in order before that */
     HKI_WIRING_FAILED  /* see reason */
 };
 
@@ -154,6 +155,7 @@ struct hk_link {
     hki_port_address address[HKI_VERBS_LANES];
     uint32_t lane_count, home; /* lanes that both ends have; the one that carries frames */
     _Atomic int event;         /* both threads: an enum ibv_event_type that ends the link, + 1 */
+    _Atomic bool gone;         /* both threads: the peer's process has ended */
 
     /* queues */
     hki_lane lane[HKI_VERBS_LANES];
@@ -212,6 +214,7 @@ typedef struct hki_verbs_control {
     int epoll, event;
     _Atomic bool stop;
     _Atomic(hk_link *) wanted; /* both threads */
+    _Atomic bool gone;         /* both threads: of a link that is not up, it has to be looked at */
     hki_node dialling;
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
@@ -343,6 +346,8 @@ hk_status hki_verbs_control_start(hk_transport *transport);
 void hki_verbs_control_stop(hk_transport *transport);
 /* The link is needed: the control thread is told. */
 void hki_verbs_need(hk_link *link);
+/* The peer's process has ended while connecting: the control thread knows whether it left in order. */
+void hki_verbs_tell_gone(hk_link *link);
 /* Tells the caller's thread that a link has changed. */
 void hki_verbs_ring(hk_transport *transport);
 uint32_t hki_verbs_key(const hk_transport *transport);
@@ -353,6 +358,10 @@ void hki_verbs_hear(hk_transport *transport, const unsigned char *text, size_t b
 void hki_verbs_dial(hk_link *link);
 /* Looks at times; returns when to look again. */
 uint64_t hki_verbs_dial_times(hk_transport *transport, uint64_t now);
+/* The peer's process has ended: nothing more can be heard from it, and everything has been. */
+void hki_verbs_hear_end(hk_link *link);
+/* Tells those that are about to connect that this rank leaves. */
+void hki_verbs_say_leave(hk_transport *transport);
 /* Sends a datagram to the link's peer; best effort. */
 void hki_verbs_say(hk_link *link, const unsigned char *text, size_t bytes);
 

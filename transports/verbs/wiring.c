@@ -25,8 +25,9 @@ enum {
 };
 
 enum {
-    KNOWS = 1, /* the sender's queues know the receiver's: it may be written to */
-    ENOUGH = 2 /* the sender has heard that of the receiver: nothing need be answered */
+    KNOWS = 1,  /* the sender's queues know the receiver's: it may be written to */
+    ENOUGH = 2, /* the sender has heard that of the receiver: nothing need be answered */
+    LEAVES = 4  /* the sender will not connect any more */
 };
 
 /* ---- the datagram ---- */
@@ -94,13 +95,17 @@ static bool genuine(const hk_transport *transport, const unsigned char *text, si
     return difference == 0;
 }
 
-static void say(hk_link *link)
+static void say_flags(hk_link *link, uint32_t flags)
 {
     unsigned char text[DATAGRAM_BYTES];
-    int wiring = atomic_load(&link->wiring);
-    uint32_t flags = wiring == HKI_WIRING_UP ? KNOWS | ENOUGH : wiring == HKI_WIRING_JOINED ? KNOWS : 0;
     write_text(link, flags, text);
     hki_verbs_say(link, text, sizeof text);
+}
+
+static void say(hk_link *link)
+{
+    int wiring = atomic_load(&link->wiring);
+    say_flags(link, wiring == HKI_WIRING_UP ? KNOWS | ENOUGH : wiring == HKI_WIRING_JOINED ? KNOWS : 0);
 }
 
 /* ---- stages ---- */
@@ -121,7 +126,7 @@ static bool make(hk_link *link, uint64_t now)
 {
     hk_transport *transport = link->transport;
     if (atomic_load(&link->wiring) != HKI_WIRING_NONE)
-        return atomic_load(&link->wiring) != HKI_WIRING_FAILED;
+        return atomic_load(&link->wiring) < HKI_WIRING_LEFT;
     link->pause = FIRST_PAUSE_MS * MS;
     link->again = now;
     link->deadline = now + (uint64_t)(transport->connect_timeout * 1e9);
@@ -184,7 +189,7 @@ static bool join(hk_link *link, const unsigned char *text)
 {
     hki_link_end end = read_end(text);
     if (atomic_load(&link->wiring) >= HKI_WIRING_JOINED)
-        return atomic_load(&link->wiring) != HKI_WIRING_FAILED;
+        return atomic_load(&link->wiring) < HKI_WIRING_LEFT;
     if (!sane(link, text, &end)) {
         snprintf(link->reason, sizeof link->reason, "rank %d on %.64s speaks another dialect of verbs",
                  (int)link->peer.rank, link->peer.host_name);
@@ -200,6 +205,35 @@ static bool join(hk_link *link, const unsigned char *text)
     return true;
 }
 
+static void hear_leave(hk_link *link)
+{
+    if (atomic_load(&link->wiring) >= HKI_WIRING_UP)
+        return; /* what it wrote comes first, and a goodbye */
+    snprintf(link->reason, sizeof link->reason, "rank %d on %.64s has left", (int)link->peer.rank,
+             link->peer.host_name);
+    settle(link, HKI_WIRING_LEFT);
+}
+
+void hki_verbs_hear_end(hk_link *link)
+{
+    int wiring = atomic_load(&link->wiring);
+    if (wiring >= HKI_WIRING_UP)
+        return;
+    if (wiring == HKI_WIRING_JOINED) { /* it may have written all the same, and said goodbye */
+        settle(link, HKI_WIRING_UP);
+        return;
+    }
+    snprintf(link->reason, sizeof link->reason, "rank %d on %.64s has ended before it was reached",
+             (int)link->peer.rank, link->peer.host_name);
+    settle(link, HKI_WIRING_FAILED);
+}
+
+void hki_verbs_say_leave(hk_transport *transport)
+{
+    hki_list_each (node, &transport->control.dialling)
+        say_flags(hki_list_entry(node, hk_link, dialling), LEAVES);
+}
+
 void hki_verbs_hear(hk_transport *transport, const unsigned char *text, size_t bytes)
 {
     const hk_peer *self = transport->services->self;
@@ -212,6 +246,10 @@ void hki_verbs_hear(hk_transport *transport, const unsigned char *text, size_t b
         hki_wire_get64(text + 24) != link->peer.context || hki_wire_get64(text + 32) != self->context)
         return; /* not made here yet, and asked again; or of another context of this job */
     uint32_t flags = hki_wire_get32(text + 12);
+    if (flags & LEAVES) {
+        hear_leave(link);
+        return;
+    }
     if (!make(link, hki_now()) || !join(link, text))
         return;
     if ((flags & KNOWS) && atomic_load(&link->wiring) != HKI_WIRING_UP)
