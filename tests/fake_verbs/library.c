@@ -409,7 +409,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
         own->last->next = request;
     own->last = request;
     own->waiting++;
-    if (!atomic_load(&faults->delay))
+    if (!atomic_load(&faults->delay) || qp->qp_type == IBV_QPT_UD)
         fake_run(own, UINT32_MAX);
     fake_unlock();
     return 0;

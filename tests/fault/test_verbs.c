@@ -1,0 +1,476 @@
+/*
+ * What the verbs transport makes of hardware that fails, over a fake libibverbs: error completions, short queues,
+ * refused registrations, queue pairs that overtake one another, asynchronous events, lost datagrams. Two ranks, in two
+ * threads or two processes.
+ */
+#include "../conformance/pair.h"
+#include "../fake_verbs/faults.h"
+
+#include "comm/plugin.h"
+
+#include <dlfcn.h>
+#include <ftw.h>
+#include <infiniband/verbs.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define LIBRARY HOCKET_BUILD "/tests/fake_verbs/libibverbs.so.1"
+
+static pair_transport verbs = {.name = "verbs", .settings = "VERBS_LIBRARY=" LIBRARY " VERBS_DEVICE=fake0,fake1"};
+static fake_faults *faults;
+static void (*raise_event)(int type);
+static char folder[] = "/tmp/hocket-fake-verbs-XXXXXX";
+
+static uint64_t count(pair_end *end, const char *name)
+{
+    return pair_counter(end, name);
+}
+
+/* The link is up at both ends, and nothing is under way. */
+static bool come_up(pair_end *end)
+{
+    hk_frame frame = {.kind = 1};
+    hk_arrival arrival;
+    unsigned char byte = 1;
+    CHECK(pair_send(end, &frame, &byte, 1) == HK_TRANSPORT_OK);
+    CHECK(pair_peek(end, &arrival) == HK_TRANSPORT_OK);
+    CHECK(pair_take(end, &arrival, &byte));
+    return pair_meet(end);
+}
+
+/* Looks until the link has ended; the state that it has then. */
+static hk_link_state settle(pair_end *end, const char **reason)
+{
+    uint32_t ranks[4];
+    hk_arrival arrival;
+    uint64_t deadline = pair_now(end) + UINT64_C(10000000000);
+    while (end->ops->link_state(end->link, reason) <= HK_LINK_UP && pair_now(end) < deadline) {
+        (void)end->ops->poll(end->transport, ranks, 4);
+        (void)end->ops->check(end->transport);
+        (void)end->ops->peek(end->link, &arrival);
+    }
+    return end->ops->link_state(end->link, reason);
+}
+
+/* The link ends as lost, and the reason names peer, device and port, and says `word`. */
+static bool lost(pair_end *end, const char *word)
+{
+    const char *reason = "";
+    char peer[32];
+    snprintf(peer, sizeof peer, "rank %d on here", 1 - end->index);
+    CHECK(settle(end, &reason) == HK_LINK_LOST);
+    CHECK(strstr(reason, peer) != NULL && strstr(reason, "device fake") != NULL && strstr(reason, "port 1") != NULL);
+    CHECK(strstr(reason, word) != NULL);
+    return true;
+}
+
+static void run(pair_body *body, bool processes)
+{
+    assert_true(pair_run(&verbs, body, "auto", processes));
+    /* Nothing of either end is left of the devices. */
+    assert_int_equal(atomic_load(&faults->queue_pairs), 0);
+    assert_int_equal(atomic_load(&faults->regions), 0);
+    assert_int_equal(atomic_load(&faults->not_ready), 0);
+}
+
+/* ---- error completions ---- */
+
+static bool dead_peer_body(pair_end *end)
+{
+    hk_frame frame = {.kind = 2};
+    CHECK(come_up(end));
+    if (end->index == 0) {
+        atomic_store(&faults->fail_status, IBV_WC_RETRY_EXC_ERR);
+        atomic_store(&faults->fail_opcode, IBV_WR_RDMA_WRITE_WITH_IMM);
+        atomic_store(&faults->fail_in, 1);
+        (void)end->ops->send(end->link, &frame, NULL, 0);
+        CHECK(lost(end, "does not answer any more"));
+        CHECK(end->ops->send(end->link, &frame, NULL, 0) == HK_TRANSPORT_LOST);
+    }
+    CHECK(pair_meet(end));
+    if (end->index == 1) /* its hardware is asked for a sign of life, and gives none */
+        CHECK(lost(end, "does not answer any more"));
+    return pair_meet(end);
+}
+
+static void an_error_completion_ends_the_link_and_names_the_peer(void **state)
+{
+    (void)state;
+    run(dead_peer_body, false);
+}
+
+/* A probe is a write without an immediate, of no bytes. */
+static bool silent_body(pair_end *end)
+{
+    CHECK(come_up(end));
+    if (end->index == 0) {
+        atomic_store(&faults->fail_status, IBV_WC_RETRY_EXC_ERR);
+        atomic_store(&faults->fail_opcode, IBV_WR_RDMA_WRITE);
+        atomic_store(&faults->fail_in, 1);
+        CHECK(lost(end, "does not answer any more"));
+        CHECK(count(end, "probes") == 1);
+    }
+    return pair_meet(end);
+}
+
+static void a_silent_peer_is_asked_for_a_sign_of_life(void **state)
+{
+    (void)state;
+    run(silent_body, false);
+}
+
+/* ---- short queues, and queue pairs that overtake one another ---- */
+
+/* Before the ends meet: where requests are delayed, polls carry out what is still under way. */
+static bool carry_out(pair_end *end)
+{
+    uint32_t ranks[4];
+    for (int i = 0; i < 2000; i++)
+        (void)end->ops->poll(end->transport, ranks, 4);
+    return pair_meet(end);
+}
+
+static bool storm_body(pair_end *end)
+{
+    enum { FRAMES = 2000, LONGEST = 9000 };
+    unsigned char payload[LONGEST], incoming[LONGEST];
+    hk_arrival arrival;
+    uint32_t ranks[4], sent = 0, taken = 0;
+    uint64_t deadline = pair_now(end) + UINT64_C(60000000000);
+    while (sent < FRAMES || taken < FRAMES) {
+        CHECK(pair_now(end) < deadline);
+        size_t bytes = sent % 5 == 0 ? LONGEST - sent : sent % 200;
+        hk_frame frame = {.kind = 3, .ordinal = sent};
+        memset(payload, (int)sent, bytes);
+        sent += sent < FRAMES && end->ops->send(end->link, &frame, payload, bytes) == HK_TRANSPORT_OK;
+        (void)end->ops->poll(end->transport, ranks, 4);
+        while (taken < FRAMES && end->ops->peek(end->link, &arrival) == HK_TRANSPORT_OK) {
+            bytes = taken % 5 == 0 ? LONGEST - taken : taken % 200;
+            CHECK(arrival.frame.ordinal == taken && arrival.bytes == bytes);
+            CHECK(pair_take(end, &arrival, incoming));
+            CHECK(bytes == 0 || (incoming[0] == (unsigned char)taken && incoming[bytes - 1] == (unsigned char)taken));
+            taken++;
+        }
+    }
+    CHECK(end->ops->link_state(end->link, NULL) == HK_LINK_UP);
+    return carry_out(end);
+}
+
+static void short_queues_lose_nothing(void **state)
+{
+    (void)state;
+    atomic_store(&faults->delay, true);
+    atomic_store(&faults->queue_limit, 3);
+    run(storm_body, false);
+    run(storm_body, true);
+}
+
+static void frames_are_in_order_when_requests_are_slow(void **state)
+{
+    (void)state;
+    atomic_store(&faults->delay, true);
+    run(storm_body, true);
+}
+
+static hk_transport_result put_ends(pair_end *end, uint64_t number)
+{
+    uint32_t ranks[4];
+    hk_transport_result result;
+    uint64_t deadline = pair_now(end) + UINT64_C(20000000000);
+    while ((result = end->ops->put_result(end->link, number)) == HK_TRANSPORT_AGAIN && pair_now(end) < deadline)
+        (void)end->ops->poll(end->transport, ranks, 4);
+    return result;
+}
+
+/* The target of a put: describes memory to the other end, and waits for a frame. */
+static bool be_written(pair_end *end, unsigned char *memory, size_t bytes, hk_remote *remote, hk_arrival *arrival)
+{
+    uint32_t protocols = HK_TRANSPORT_PUT;
+    hk_frame frame = {.kind = 3};
+    memset(memory, 0, bytes);
+    CHECK(end->ops->describe(end->link, memory, bytes, remote, &protocols) == HK_TRANSPORT_OK);
+    CHECK(pair_send(end, &frame, remote, sizeof *remote) == HK_TRANSPORT_OK);
+    CHECK(pair_peek(end, arrival) == HK_TRANSPORT_OK);
+    return true;
+}
+
+static bool hear_where(pair_end *end, hk_remote *remote)
+{
+    hk_arrival arrival;
+    CHECK(pair_peek(end, &arrival) == HK_TRANSPORT_OK && arrival.bytes == sizeof *remote);
+    return pair_take(end, &arrival, (unsigned char *)remote);
+}
+
+/* Both devices carry a share each; the frame waits for both. */
+static bool striped_body(pair_end *end)
+{
+    enum { BYTES = 6 << 20, PUTS = 20 };
+    unsigned char *memory = malloc(BYTES);
+    hk_remote remote;
+    hk_arrival arrival;
+    for (int n = 1; n <= PUTS; n++) {
+        if (end->index == 0) {
+            CHECK(be_written(end, memory, BYTES, &remote, &arrival) && arrival.frame.ordinal == (uint32_t)n);
+            for (size_t i = 0; i < BYTES; i += 1023)
+                CHECK(memory[i] == (unsigned char)n);
+            CHECK(memory[BYTES - 1] == (unsigned char)n);
+            end->ops->consume(end->link);
+            end->ops->withdraw(end->link, &remote, false);
+        } else {
+            hk_frame frame = {.kind = 11, .ordinal = (uint32_t)n};
+            CHECK(hear_where(end, &remote));
+            memset(memory, n, BYTES);
+            CHECK(end->ops->put(end->link, &remote, 0, memory, BYTES, &frame) == HK_TRANSPORT_OK);
+            CHECK(put_ends(end, (uint64_t)n) == HK_TRANSPORT_OK);
+            memset(memory, 255, BYTES); /* nobody reads it any more */
+        }
+    }
+    free(memory);
+    return carry_out(end);
+}
+
+static void a_frame_waits_for_its_data_on_all_devices(void **state)
+{
+    (void)state;
+    run(striped_body, true);
+    atomic_store(&faults->delay, true);
+    run(striped_body, false);
+}
+
+/* ---- what messages cost ---- */
+
+static bool cost_body(pair_end *end)
+{
+    enum { BYTES = 1 << 20 };
+    unsigned char *memory = malloc(BYTES), small[64] = {1};
+    hk_frame frame = {.kind = 11};
+    hk_arrival arrival;
+    hk_remote remote;
+    CHECK(come_up(end));
+    if (end->index == 0) {
+        CHECK(be_written(end, memory, BYTES, &remote, &arrival));
+        end->ops->consume(end->link);
+        end->ops->withdraw(end->link, &remote, false);
+        CHECK(pair_peek(end, &arrival) == HK_TRANSPORT_OK && pair_take(end, &arrival, small));
+    } else {
+        CHECK(hear_where(end, &remote));
+        uint64_t requests = count(end, "work_requests"), written = count(end, "bytes_written"),
+                 copied = count(end, "bytes_copied"), in_line = count(end, "inline_sends"),
+                 probes = count(end, "probes") + count(end, "credits");
+        CHECK(end->ops->put(end->link, &remote, 0, memory, BYTES, &frame) == HK_TRANSPORT_OK);
+        CHECK(put_ends(end, 1) == HK_TRANSPORT_OK);
+        /* A share of each device, and the frame. */
+        probes = count(end, "probes") + count(end, "credits") - probes;
+        CHECK(count(end, "work_requests") - requests == 3 + probes);
+        CHECK(count(end, "bytes_written") - written - BYTES < 64);
+        CHECK(count(end, "put_bytes") == BYTES && count(end, "bytes_copied") == copied);
+        requests = count(end, "work_requests");
+        CHECK(pair_send(end, &frame, small, sizeof small) == HK_TRANSPORT_OK);
+        CHECK(count(end, "work_requests") - requests == 1);
+        CHECK(count(end, "inline_sends") - in_line == 2 && count(end, "bytes_copied") == copied);
+    }
+    free(memory);
+    return pair_meet(end);
+}
+
+static void a_large_message_is_written_and_not_copied_a_small_one_is_one_request(void **state)
+{
+    (void)state;
+    run(cost_body, true);
+}
+
+/* ---- refused registrations ---- */
+
+static bool refused_body(pair_end *end)
+{
+    enum { BYTES = 1 << 20 };
+    unsigned char *memory = calloc(1, BYTES);
+    hk_remote remote;
+    uint32_t protocols = HK_TRANSPORT_PUT;
+    CHECK(come_up(end));
+    if (end->index == 0) {
+        atomic_store(&faults->refuse_registrations, 2);
+        CHECK(end->ops->describe(end->link, memory, BYTES, &remote, &protocols) == HK_TRANSPORT_REFUSED);
+        atomic_store(&faults->refuse_registrations, 1000);
+        CHECK(end->ops->register_memory(end->transport, memory, BYTES) == HK_ERR_NO_MEMORY);
+        CHECK(strstr(end->error, "ulimit -l") != NULL && end->ops->alloc(end->transport, BYTES) == NULL);
+        atomic_store(&faults->refuse_registrations, 0);
+        CHECK(end->ops->register_memory(end->transport, memory, BYTES) == HK_OK);
+        uint64_t registrations = count(end, "registrations");
+        for (int i = 0; i < 3; i++) { /* what is kept is registered once */
+            protocols = HK_TRANSPORT_PUT;
+            CHECK(end->ops->describe(end->link, memory + 4096, 4096, &remote, &protocols) == HK_TRANSPORT_OK);
+            end->ops->withdraw(end->link, &remote, false);
+        }
+        CHECK(count(end, "registrations") == registrations);
+        end->ops->unregister_memory(end->transport, memory);
+        protocols = HK_TRANSPORT_PUT;
+        CHECK(end->ops->describe(end->link, memory, 4096, &remote, &protocols) == HK_TRANSPORT_REFUSED);
+    }
+    free(memory);
+    return pair_meet(end);
+}
+
+static void a_refused_registration_leaves_another_way(void **state)
+{
+    (void)state;
+    run(refused_body, false);
+}
+
+/* No memory for a ring: the link cannot come up, and says why. */
+static bool no_ring_body(pair_end *end)
+{
+    const char *reason = "";
+    hk_frame frame = {.kind = 1};
+    if (end->index == 0) {
+        atomic_store(&faults->refuse_registrations, 1);
+        CHECK(end->ops->send(end->link, &frame, NULL, 0) == HK_TRANSPORT_AGAIN);
+        CHECK(settle(end, &reason) == HK_LINK_LOST);
+        CHECK(strstr(reason, "rank 1 on here") != NULL && strstr(reason, "register") != NULL);
+    }
+    return pair_meet(end);
+}
+
+static void a_link_without_memory_is_lost_with_a_reason(void **state)
+{
+    (void)state;
+    run(no_ring_body, false);
+}
+
+/* ---- events, datagrams ---- */
+
+static int event_type;
+static const char *event_word;
+
+static bool event_body(pair_end *end)
+{
+    CHECK(come_up(end));
+    if (end->index == 1) /* of this process, thus of both ends */
+        raise_event(event_type);
+    CHECK(lost(end, event_word));
+    return pair_meet(end);
+}
+
+static void an_asynchronous_event_ends_the_links_that_it_concerns(void **state)
+{
+    (void)state;
+    event_type = IBV_EVENT_PORT_ERR;
+    event_word = "is down";
+    run(event_body, false);
+    event_type = IBV_EVENT_QP_FATAL;
+    event_word = "queue pair event";
+    run(event_body, false);
+}
+
+static bool sleeper_body(pair_end *end)
+{
+    struct pollfd fd = {.fd = end->ops->event_fd(end->transport), .events = POLLIN};
+    CHECK(come_up(end));
+    while (!end->ops->arm(end->transport)) {
+        uint32_t ranks[4];
+        (void)end->ops->poll(end->transport, ranks, 4);
+    }
+    CHECK(pair_meet(end));
+    if (end->index == 1)
+        raise_event(IBV_EVENT_PORT_ERR);
+    CHECK(poll(&fd, 1, 10000) == 1);
+    end->ops->disarm(end->transport);
+    CHECK(lost(end, "is down"));
+    return pair_meet(end);
+}
+
+static void an_event_wakes_who_sleeps(void **state)
+{
+    (void)state;
+    run(sleeper_body, false);
+}
+
+static bool datagrams_body(pair_end *end)
+{
+    return come_up(end);
+}
+
+static void lost_datagrams_are_said_again(void **state)
+{
+    (void)state;
+    for (uint32_t lost_ones = 1; lost_ones <= 6; lost_ones++) {
+        atomic_store(&faults->drop_datagrams, lost_ones);
+        run(datagrams_body, lost_ones % 2 == 0);
+        assert_int_equal(atomic_load(&faults->drop_datagrams), 0);
+    }
+}
+
+/* ---- the fake ---- */
+
+static int whole(void **state)
+{
+    (void)state;
+    int64_t queue_pairs = atomic_load(&faults->queue_pairs), regions = atomic_load(&faults->regions);
+    memset(faults, 0, sizeof *faults);
+    atomic_store(&faults->queue_pairs, queue_pairs);
+    atomic_store(&faults->regions, regions);
+    return 0;
+}
+
+static bool find(void *object, const char *name, void *function)
+{
+    void *symbol = dlsym(object, name);
+    memcpy(function, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+static int start(void **state)
+{
+    (void)state;
+    fake_faults *(*get_faults)(void);
+    void *object;
+    if (mkdtemp(folder) == NULL || setenv("FAKE_VERBS_FABRIC", folder, 1) != 0 ||
+        setenv("FAKE_VERBS_DEVICES", "fake0,fake1", 1) != 0 || (object = dlopen(LIBRARY, RTLD_NOW)) == NULL ||
+        !find(object, "fake_verbs_faults", &get_faults) || !find(object, "fake_verbs_event", &raise_event))
+        return -1;
+    faults = get_faults();
+    if (hki_plugin_load("verbs", &verbs.ops) == HK_OK)
+        return 0;
+    fprintf(stderr, "%s\n", hk_last_error());
+    return -1;
+}
+
+static int delete_one(const char *path, const struct stat *status, int kind, struct FTW *where)
+{
+    (void)status;
+    (void)kind;
+    (void)where;
+    return remove(path);
+}
+
+static int end_all(void **state)
+{
+    (void)state;
+    return nftw(folder, delete_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(an_error_completion_ends_the_link_and_names_the_peer, whole),
+        cmocka_unit_test_setup(a_silent_peer_is_asked_for_a_sign_of_life, whole),
+        cmocka_unit_test_setup(short_queues_lose_nothing, whole),
+        cmocka_unit_test_setup(frames_are_in_order_when_requests_are_slow, whole),
+        cmocka_unit_test_setup(a_frame_waits_for_its_data_on_all_devices, whole),
+        cmocka_unit_test_setup(a_large_message_is_written_and_not_copied_a_small_one_is_one_request, whole),
+        cmocka_unit_test_setup(a_refused_registration_leaves_another_way, whole),
+        cmocka_unit_test_setup(a_link_without_memory_is_lost_with_a_reason, whole),
+        cmocka_unit_test_setup(an_asynchronous_event_ends_the_links_that_it_concerns, whole),
+        cmocka_unit_test_setup(an_event_wakes_who_sleeps, whole),
+        cmocka_unit_test_setup(lost_datagrams_are_said_again, whole),
+    };
+    if (access(LIBRARY, R_OK) != 0) {
+        fprintf(stderr, "SKIPPED: built without libibverbs-dev: the verbs transport was NOT tried\n");
+        return 77;
+    }
+    setenv("HOCKET_TRANSPORT_PATH", HOCKET_BUILD "/lib/hocket", 1);
+    return cmocka_run_group_tests_name("verbs", tests, start, end_all);
+}
