@@ -37,7 +37,7 @@ void hki_on_put(hki_channel *channel, const hk_frame *frame)
 /* Does what can be done for one put; true when it is over, one way or the other. */
 static bool advance(hki_channel *channel, hki_transfer *transfer)
 {
-    hk_transport_result result;
+    hk_transport_result result = HK_TRANSPORT_AGAIN;
     if (!transfer->put) {
         hk_frame frame = {.kind = HKI_FRAME_PUT, .communicator = transfer->peer_token};
         result = channel->ops->put(channel->link, &transfer->remote, 0, transfer->pieces[0].iov_base,
@@ -45,7 +45,8 @@ static bool advance(hki_channel *channel, hki_transfer *transfer)
         if (result == HK_TRANSPORT_OK)
             transfer->put = ++channel->puts;
     }
-    result = transfer->put ? channel->ops->put_result(channel->link, transfer->put) : result;
+    if (transfer->put)
+        result = channel->ops->put_result(channel->link, transfer->put);
     if (result == HK_TRANSPORT_OK) {
         transfer->moved = transfer->bytes;
         hki_transfer_end(transfer, HK_OK);

@@ -21,13 +21,16 @@ struct ibv_device **ibv_get_device_list(int *count)
     const char *names = getenv("FAKE_VERBS_DEVICES");
     struct ibv_device **list = calloc(DEVICES + 1, sizeof(struct ibv_device *));
     *count = 0;
+    fake_lock();
     for (names = names != NULL ? names : "fake0"; *names != '\0' && *count < DEVICES && list != NULL;) {
         size_t bytes = strcspn(names, ",");
-        snprintf(devices[*count].name, sizeof devices[*count].name, "%.*s", (int)bytes, names);
+        if (devices[*count].name[0] == '\0')
+            snprintf(devices[*count].name, sizeof devices[*count].name, "%.*s", (int)bytes, names);
         list[*count] = &devices[*count];
         *count += 1;
         names += bytes + (names[bytes] == ',');
     }
+    fake_unlock();
     return list;
 }
 
