@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -29,12 +30,15 @@ static inline bool hki_stream_secure(hki_stream *stream, hki_tls_context *contex
     return context == NULL || stream->tls != NULL;
 }
 
+/* The calls below that carry small frames go to the kernel directly: the C library's are points of cancellation, which
+ * costs two atomic exchanges each as soon as there are threads (8 bytes between two ranks: 5.23 µs, against 5.43). */
+
 /* `more`: something follows at once, so a packet need not leave yet. */
 static inline ssize_t hki_stream_send(hki_stream *stream, const void *bytes, size_t count, bool more)
 {
     if (__builtin_expect(stream->tls != NULL, 0))
         return hki_tls_send(stream->tls, &(struct iovec){(void *)(uintptr_t)bytes, count}, 1);
-    return send(stream->fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0));
+    return syscall(SYS_sendto, stream->fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0), NULL, 0);
 }
 
 static inline ssize_t hki_stream_send_pieces(hki_stream *stream, struct iovec *pieces, size_t count)
@@ -56,7 +60,7 @@ static inline ssize_t hki_stream_receive(hki_stream *stream, void *to, size_t ro
 {
     if (__builtin_expect(stream->tls != NULL, 0))
         return hki_tls_receive(stream->tls, &(struct iovec){to, room}, 1);
-    return recv(stream->fd, to, room, MSG_DONTWAIT);
+    return syscall(SYS_recvfrom, stream->fd, to, room, MSG_DONTWAIT, NULL, NULL);
 }
 
 static inline ssize_t hki_stream_receive_pieces(hki_stream *stream, struct iovec *pieces, size_t count)
