@@ -171,6 +171,7 @@ static bool choose(hk_link *link, size_t bytes, hki_lane **chosen)
         hki_lane *lane = which > 0 ? link->to[which - 1] : NULL;
         bool room = fits(link, lane != NULL ? lane->stream.fd : link->stream.fd, bytes, &queued);
         any |= room;
+        queued /= HKI_TCP_LANED; /* the end of a payload lies there until it is acknowledged, which may take its time */
         if (!room || queued >= least)
             continue;
         least = queued;
