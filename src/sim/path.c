@@ -115,18 +115,19 @@ static void add_message(walk *at, hki_sim_leg_kind kind, uint32_t send, uint64_t
                               .contention_ps = whole - alpha - beta - turn});
 }
 
-/* The making of a step, or a reduction; `own` of it is γ or copying. */
+/* What a rank does; `own` of it is nβ of a move, a copy, or γ. */
 static void add_job(walk *at, hki_sim_leg_kind kind, uint64_t begin, uint64_t end, uint64_t own)
 {
     uint32_t rank = rank_of(at, at->step);
-    bool copies = step_of(at, at->step)->verb == HKI_VERB_COPY;
+    bool copies = step_of(at, at->step)->verb == HKI_VERB_COPY, moves = kind == HKI_SIM_LEG_MOVE;
     add_leg(at, (hki_sim_leg){.kind = kind,
                               .step = at->step,
                               .rank = rank,
                               .peer = rank,
                               .begin_ps = begin,
                               .end_ps = end,
-                              .gamma_ps = copies ? 0 : own,
+                              .beta_ps = moves ? own : 0,
+                              .gamma_ps = copies || moves ? 0 : own,
                               .copy_ps = copies ? own : 0,
                               .local_ps = end - begin - own});
 }
@@ -317,7 +318,7 @@ static void back_from_core(walk *at)
     uint64_t end = at->sim->times[step].core, ps = move_ps(at, step);
     uint32_t ahead = send != step && held(at, send) ? ahead_of(at, send) : HKI_SIM_NO_STEP;
     uint64_t begin = ahead == HKI_SIM_NO_STEP ? at->sim->times[send].moved : hki_sim_flown(at->sim, ahead);
-    add_job(at, HKI_SIM_LEG_MOVE, end - ps, end, 0);
+    add_job(at, HKI_SIM_LEG_MOVE, end - ps, end, ps);
     if (end - ps != begin && go_to_job(at, rank_of(at, step), end - ps))
         return;
     at->step = ahead == HKI_SIM_NO_STEP ? send : ahead;

@@ -24,20 +24,21 @@ static void print_heading(FILE *out, const hki_sim_study *study)
         fprintf(out, " of %s bytes, %s%s%s,", size, hki_bench_type_name(request->type),
                 hki_collective_reduces(request->collective) ? " " : "",
                 hki_collective_reduces(request->collective) ? hki_bench_op_name(request->op) : "");
-    fprintf(out, " among %u ranks on %u host%s (%s); figures: %s\n\n", cluster->rank_count, cluster->host_count,
-            cluster->host_count == 1 ? "" : "s", cluster->source, request->figures_name);
+    fprintf(out, " among %u rank%s on %u host%s (%s); figures: %s\n\n", cluster->rank_count,
+            cluster->rank_count == 1 ? "" : "s", cluster->host_count, cluster->host_count == 1 ? "" : "s",
+            cluster->source, request->figures_name);
 }
 
 static void print_candidate(FILE *out, const hki_sim_candidate *candidate, const hki_sim_study *study)
 {
     char text[TEXT];
     const hki_sim_path *path = &candidate->path;
-    uint64_t whole = candidate->total_ps;
+    uint64_t whole = candidate->total_ps, best = study->candidates[study->best].total_ps;
     fprintf(out, "%-25s %7u%c ", candidate->algorithm->name, candidate->segments, candidate->fewer ? '*' : ' ');
     fprintf(out, "%10s %7.2f %8u %6.1f %6.1f %6.1f %6.1f %7.1f", hki_sim_time_text(whole, text, sizeof text),
-            (double)whole / (double)study->candidates[study->best].total_ps, path->messages,
-            percent(path->alpha_ps, whole), percent(path->beta_ps, whole), percent(path->gamma_ps, whole),
-            percent(path->contention_ps, whole), percent(path->copy_ps + path->local_ps, whole));
+            best ? (double)whole / (double)best : 1, path->messages, percent(path->alpha_ps, whole),
+            percent(path->beta_ps, whole), percent(path->gamma_ps, whole), percent(path->contention_ps, whole),
+            percent(path->copy_ps + path->local_ps, whole));
     double vector = (double)study->request->bytes;
     vector > 0 ? fprintf(out, " %8.4g\n", (double)candidate->busiest_bytes / vector) : fprintf(out, " %8s\n", "-");
 }

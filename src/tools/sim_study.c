@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* So many steps of one candidate are simulated when it is named (which takes about 7 GiB), when it is one of several,
  * and of all of those together: a minute or so on one core. Where nobody asked for the segments, there are only as many
@@ -186,6 +187,13 @@ static hk_status estimate(const hki_sim_study *study, hki_sim_candidate *candida
     }
 }
 
+/* Tells a person who waits what goes on; an empty name wipes it out. */
+static void show_progress(const char *name)
+{
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, name[0] ? "\r\033[Ksimulating %s" : "\r\033[K%s", name);
+}
+
 /* Simulates one; `left` is how many steps may be spent on all that follow. */
 static hk_status try_candidate(hki_sim_study *study, size_t index, uint64_t *left)
 {
@@ -221,9 +229,13 @@ static hk_status run(hki_sim_study *study)
     study->model = (hki_model){study->cluster, &request->figures, request->type, hki_op_class_of(request->op)};
     HK_TRY(find_candidates(study));
     uint64_t left = all_most;
-    for (size_t i = 0; i < study->count; i++)
-        HK_TRY(try_candidate(study, i, &left));
-    return HK_OK;
+    hk_status status = HK_OK;
+    for (size_t i = 0; i < study->count && status == HK_OK; i++) {
+        show_progress(study->candidates[i].algorithm->name);
+        status = try_candidate(study, i, &left);
+    }
+    show_progress("");
+    return status;
 }
 
 hk_status hki_sim_study_run(const hki_sim_request *request, hki_sim_study *study)

@@ -142,6 +142,14 @@ EOF
 "$HOCKET_PROGRAM" sim barrier --algorithm dissemination --hosts 100 --timeline some.trace >/dev/null 2>err
 grep -q 'shows [0-9]* of 800 ranks' err || fail "a timeline of some ranks: $(cat err)"
 
+# What takes no time at all, or no message.
+for call in "broadcast --bytes 0" "barrier --hosts 1 --ranks-per-host 1" "alltoall --bytes 0 --hosts 2"; do
+    # shellcheck disable=SC2086 # words
+    "$HOCKET_PROGRAM" sim $call --json none.json --timeline none.trace --svg none.svg >none.txt || fail "hocket sim $call"
+    grep -q nan none.txt none.json none.trace none.svg && fail "hocket sim $call: $(cat none.txt)"
+    python3 -c 'import json; json.load(open("none.json")); json.load(open("none.trace"))' || fail "hocket sim $call: JSON"
+done
+
 # Every collective, every algorithm; and the same figures each time.
 for collective in barrier broadcast reduce allreduce reduce_scatter reduce_scatterv allgather allgatherv gather gatherv \
     scatter scatterv alltoall alltoallv scan exscan; do
