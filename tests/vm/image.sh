@@ -101,6 +101,7 @@ fill_base() {
     mkdir -p "$1"/{bin,sbin,etc,proc,sys,dev,tmp,lib64,usr} && ln -s ../bin "$1/usr/bin" &&
         add_busybox "$1" && add_verbs "$1" && add_modules "$1" "$2" &&
         echo "127.0.0.1 localhost" >"$1/etc/hosts" &&
+        printf '%s\n' root:x:0:0::/tmp:/bin/sh nobody:x:65534:65534::/tmp:/bin/sh >"$1/etc/passwd" &&
         install -m 755 "$here/guest/init" "$1/init"
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 
 /*
  * Timers of reliable connections (InfiniBand specification, 9.7.5). An unacknowledged packet is sent again after
@@ -31,24 +32,66 @@ static uint32_t random_psn(void)
     return value & PSN_MASK;
 }
 
+/* Memory that the port's hardware may write to: its region, or NULL with errno. */
+static struct ibv_mr *register_pages(const hki_port *port, size_t bytes, void **memory)
+{
+    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED)
+        return NULL;
+    /* A child that writes to it would take the pages that the hardware has away from this process. */
+    (void)madvise(pages, bytes, MADV_DONTFORK);
+    struct ibv_mr *region =
+        port->transport->library->reg_mr(port->pd, pages, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    if (region == NULL) {
+        int error = errno;
+        munmap(pages, bytes);
+        errno = error;
+        return NULL;
+    }
+    *memory = pages;
+    return region;
+}
+
+static size_t ring_memory(const hk_transport *transport)
+{
+    return 2 * (size_t)transport->ring_units * HKI_VERBS_UNIT;
+}
+
 /* The ring for arrivals and the stage for departures, in one region. */
 static bool make_memory(hk_link *link)
 {
-    hk_transport *transport = link->transport;
-    hki_port *port = link->lane[link->home].port;
-    link->memory_bytes = 2 * (size_t)transport->ring_units * HKI_VERBS_UNIT;
-    link->memory = mmap(NULL, link->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (link->memory == MAP_FAILED) {
-        link->memory = NULL;
-        return fail(link, port, "has no memory for a ring", errno);
-    }
-    /* A child that writes to it would take the pages that the hardware has away from this process. */
-    (void)madvise(link->memory, link->memory_bytes, MADV_DONTFORK);
-    link->region = transport->library->reg_mr(port->pd, link->memory, link->memory_bytes,
-                                              IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    const hki_port *port = link->lane[link->home].port;
+    void *memory;
+    link->region = register_pages(port, ring_memory(link->transport), &memory);
     if (link->region == NULL)
         return fail(link, port, "cannot register memory for a ring (see ulimit -l)", errno);
+    link->memory = memory;
+    link->memory_bytes = ring_memory(link->transport);
     return true;
+}
+
+hk_status hki_verbs_try_memory(hk_transport *transport)
+{
+    const hk_transport_services *services = transport->services;
+    const hki_port *port = &transport->port[0];
+    struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
+    char most[32] = "unlimited";
+    void *memory;
+    struct ibv_mr *region = register_pages(port, ring_memory(transport), &memory);
+    if (region != NULL) {
+        transport->library->dereg_mr(region);
+        munmap(memory, ring_memory(transport));
+        return HK_OK;
+    }
+    int error = errno;
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        snprintf(most, sizeof most, "%llu KiB", (unsigned long long)limit.rlim_cur / 1024);
+    services->error(services->core, HK_ERR_TRANSPORT,
+                    "verbs: rank %d on %s, device %s port %u: %zu KiB of memory for one peer cannot be registered: %s "
+                    "(limit of locked memory, ulimit -l: %s)",
+                    (int)services->self->rank, services->self->host_name, port->device, port->number,
+                    ring_memory(transport) / 1024, strerror(error), most);
+    return HK_ERR_TRANSPORT;
 }
 
 /* `context` comes back with asynchronous events. *inline_bytes: wanted, then possible. */

@@ -419,6 +419,9 @@ static hk_status start(hk_transport *transport)
     if (status != HK_OK)
         return status;
     read_settings(transport);
+    status = hki_verbs_try_memory(transport);
+    if (status != HK_OK)
+        return status;
     int error = prepare(transport);
     /* Without it reads go to registered memory only. */
     if (error == 0 && transport->gets && hki_verbs_alloc(transport, BOUNCE_BYTES) != NULL)

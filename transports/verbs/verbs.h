@@ -270,6 +270,9 @@ bool hki_verbs_join(hk_link *link);
 /* Ends all queues: when this returns, no hardware touches memory on the link's behalf any more. */
 void hki_verbs_drop_queues(hk_link *link);
 void hki_verbs_drop_memory(hk_link *link);
+/* Whether memory for a link could be registered, so that where it cannot another transport serves from the start. The
+ * error is recorded. */
+hk_status hki_verbs_try_memory(hk_transport *transport);
 /* How to reach a peer's port from one's own. */
 void hki_verbs_route(const hki_port *from, const hki_port_address *to, struct ibv_ah_attr *route);
 

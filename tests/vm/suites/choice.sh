@@ -29,6 +29,26 @@ refused() {
     grep -q "verbs.*$1" /tmp/job
 }
 
+# nobody LIMIT RANK: a rank of a job of two, of a user without privileges; LIMIT: of locked memory, KiB.
+nobody() {
+    # shellcheck disable=SC3045
+    (ulimit -l "$1" && HOCKET_RANK=$2 HOCKET_HOST=host$2 start-stop-daemon -S -c nobody -x /hocket/bin/hocket -- \
+        bench allreduce --min 8 --max 1M --step 131072 --iters 2 --check)
+}
+
+# limited LIMIT LIMIT TRANSPORT WARNINGS: a job under such limits goes over that transport, and so many ranks say why.
+limited() {
+    export HOCKET_RANKS=2 HOCKET_STORE=tcp://127.0.0.1:7777
+    nobody "$1" 0 >/tmp/job 2>&1 &
+    nobody "$2" 1 >/tmp/other 2>&1
+    second=$?
+    wait $!
+    first=$?
+    cat /tmp/job /tmp/other
+    [ "$first" -eq 0 ] && [ "$second" -eq 0 ] && grep -q "2 ranks over $3," /tmp/job &&
+        [ "$(cat /tmp/job /tmp/other | grep -c 'hocket warn.*verbs.*ulimit -l')" -eq "$4" ]
+}
+
 /bin/ip link add net0 mtu 9000 type dummy && /bin/ip addr add 10.0.0.1/24 dev net0 && /bin/ip link set net0 up || exit 1
 check "without a device, tcp serves, and nothing is said" over tcp 0
 check "without a device, asking for verbs is an error" refused "no RDMA device"
@@ -37,6 +57,14 @@ make_device rxe0 net0 1 || exit 1
 check "with a device, verbs is taken between hosts" over verbs 0
 check "nothing is left of the device" left
 
+make_key && chown nobody /tmp/key
+check "users with 4 MiB of locked memory have verbs" limited 4096 4096 verbs 0
+check "with 64 KiB tcp serves, and each says why" limited 64 64 tcp 2
+check "with 64 KiB at one of them, too" limited 4096 64 tcp 1
+check "nothing is left of the device after those" left
+unset HOCKET_RANKS HOCKET_STORE HOCKET_KEY_FILE
+
+HOCKET_VERBS_DEVICE=absent check "a device that there is not is an error" refused "absent"
 /bin/ip link set net0 down
 check "with its port down, tcp serves" over tcp 0
 check "with its port down, asking for verbs is an error" refused "active port"
