@@ -72,6 +72,7 @@ typedef struct fake_qp {
     uint32_t index;
     bool signals_all;
     uint32_t limit, waiting;
+    uint32_t unacknowledged; /* asynchronous events */
     fake_request *first, *last;
     struct fake_qp *next; /* of this process */
 } fake_qp;

@@ -354,10 +354,16 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask)
     return 0;
 }
 
+/* Like the real one waits until events that have been taken are acknowledged. */
 int ibv_destroy_qp(struct ibv_qp *qp)
 {
     fake_qp *own = (fake_qp *)(void *)qp;
     fake_lock();
+    while (own->unacknowledged > 0) {
+        fake_unlock();
+        usleep(100);
+        fake_lock();
+    }
     for (fake_qp **at = &fake_queues; *at != NULL; at = &(*at)->next) {
         if (*at == own) {
             *at = own->next;
@@ -452,20 +458,46 @@ int ibv_destroy_ah(struct ibv_ah *handle)
 
 /* ---- events, words ---- */
 
+static bool of_port(const struct ibv_async_event *event)
+{
+    return event->event_type == IBV_EVENT_PORT_ERR || event->event_type == IBV_EVENT_PORT_ACTIVE;
+}
+
+/* Counts an event of a queue pair as taken, or as acknowledged; false: there is no such queue pair any more. */
+static bool note(const struct ibv_async_event *event, bool taken)
+{
+    bool there = false;
+    fake_lock();
+    for (fake_qp *one = fake_queues; one != NULL && !there; one = one->next) {
+        there = &one->qp == event->element.qp;
+        if (there && taken)
+            one->unacknowledged++;
+        else if (there)
+            one->unacknowledged--;
+    }
+    fake_unlock();
+    return there;
+}
+
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
-    return read(context->async_fd, event, sizeof *event) == (ssize_t)sizeof *event ? 0 : -1;
+    while (read(context->async_fd, event, sizeof *event) == (ssize_t)sizeof *event) {
+        if (of_port(event) || note(event, true))
+            return 0;
+    }
+    return -1;
 }
 
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
-    (void)event;
+    if (!of_port(event))
+        (void)note(event, false);
 }
 
 void fake_verbs_event(int type)
 {
     struct ibv_async_event event = {.event_type = (enum ibv_event_type)type};
-    bool port = event.event_type == IBV_EVENT_PORT_ERR || event.event_type == IBV_EVENT_PORT_ACTIVE;
+    bool port = of_port(&event);
     fake_lock();
     for (fake_context *context = fake_contexts; context != NULL; context = context->next) {
         event.element.port_num = 1;
