@@ -215,6 +215,18 @@ static double ns_per_byte(const struct ibv_port_attr *attributes)
     return 8 / (gigabits * width);
 }
 
+/* Whether memory can be registered without being pinned: its pages are brought in as the hardware needs them. */
+static bool pages_on_demand(struct ibv_context *context)
+{
+    const uint32_t needed = IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
+    struct verbs_context *extended = verbs_get_ctx_op(context, query_device_ex);
+    struct ibv_device_attr_ex attributes = {0};
+    if (extended == NULL || extended->query_device_ex(context, NULL, &attributes, sizeof attributes) != 0)
+        return false;
+    return (attributes.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0 &&
+           (attributes.odp_caps.per_transport_caps.rc_odp_caps & needed) == needed;
+}
+
 static hk_status refuse(const hki_port *port, const char *what)
 {
     const hk_transport_services *services = port->transport->services;
@@ -243,6 +255,7 @@ static hk_status open_port(hk_transport *transport, struct ibv_context *context,
     port->longest = attributes.max_msg_sz;
     port->rd_atomic = limits.max_qp_rd_atom > 0 && limits.max_qp_rd_atom < 16 ? (uint32_t)limits.max_qp_rd_atom : 16;
     port->ns_per_byte = ns_per_byte(&attributes);
+    port->on_demand = pages_on_demand(context);
     errno = 0;
     if (!choose_gid(port, attributes.gid_tbl_len)) {
         errno = EADDRNOTAVAIL;

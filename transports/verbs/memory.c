@@ -27,14 +27,24 @@ static void deregister(const hk_transport *transport, hki_region *region)
     }
 }
 
-/* At every port, or at none. Memory that cannot be written can still be read by peers. */
+/* For one message without pinning where that is possible, else pinned. Memory that cannot be written can still be read
+ * by peers. */
+static struct ibv_mr *register_at(const hki_port *port, const hki_region *region)
+{
+    const hki_verbs_library *library = port->transport->library;
+    struct ibv_mr *key = NULL;
+    if (port->on_demand && !region->kept)
+        key = library->reg_mr(port->pd, region->memory, region->bytes, ACCESS | IBV_ACCESS_ON_DEMAND);
+    if (key == NULL)
+        key = library->reg_mr(port->pd, region->memory, region->bytes, ACCESS);
+    return key != NULL ? key : library->reg_mr(port->pd, region->memory, region->bytes, IBV_ACCESS_REMOTE_READ);
+}
+
+/* At every port, or at none. */
 static bool register_region(hk_transport *transport, hki_region *region)
 {
     for (uint32_t i = 0; i < transport->port_count; i++) {
-        struct ibv_pd *pd = transport->port[i].pd;
-        region->key[i] = transport->library->reg_mr(pd, region->memory, region->bytes, ACCESS);
-        if (region->key[i] == NULL)
-            region->key[i] = transport->library->reg_mr(pd, region->memory, region->bytes, IBV_ACCESS_REMOTE_READ);
+        region->key[i] = register_at(&transport->port[i], region);
         if (region->key[i] == NULL) {
             deregister(transport, region);
             return false;
@@ -44,7 +54,7 @@ static bool register_region(hk_transport *transport, hki_region *region)
     return true;
 }
 
-static hki_region *make_region(hk_transport *transport, const void *memory, size_t bytes)
+static hki_region *make_region(hk_transport *transport, const void *memory, size_t bytes, bool kept)
 {
     uintptr_t first = (uintptr_t)memory & ~(uintptr_t)(PAGE - 1);
     uintptr_t last = ((uintptr_t)memory + bytes + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
@@ -54,6 +64,7 @@ static hki_region *make_region(hk_transport *transport, const void *memory, size
     region->memory = (char *)first;
     region->bytes = last - first;
     region->uses = 1;
+    region->kept = kept;
     if (!register_region(transport, region)) {
         free(region);
         return NULL;
@@ -92,7 +103,7 @@ hki_region *hki_region_for(hk_transport *transport, const void *memory, size_t b
         region->uses++;
         return region;
     }
-    return bytes >= transport->register_from ? make_region(transport, memory, bytes) : NULL;
+    return bytes >= transport->register_from ? make_region(transport, memory, bytes, false) : NULL;
 }
 
 void hki_verbs_drop_regions(hk_transport *transport)
@@ -114,12 +125,12 @@ void *hki_verbs_alloc(hk_transport *transport, size_t bytes)
         return NULL;
     if (whole >= HUGE)
         (void)madvise(memory, whole, MADV_HUGEPAGE);
-    hki_region *region = make_region(transport, memory, whole);
+    hki_region *region = make_region(transport, memory, whole, true);
     if (region == NULL) {
         munmap(memory, whole);
         return NULL;
     }
-    region->kept = region->own = true;
+    region->own = true;
     return memory;
 }
 
@@ -144,7 +155,7 @@ hk_status hki_verbs_register(hk_transport *transport, void *memory, size_t bytes
         region->uses++;
         return HK_OK;
     }
-    region = make_region(transport, memory, bytes);
+    region = make_region(transport, memory, bytes, true);
     if (region == NULL) {
         services->error(services->core, HK_ERR_NO_MEMORY,
                         "verbs: rank %d on %s cannot register %zu bytes with device %s: %s (see ulimit -l)",
@@ -152,7 +163,6 @@ hk_status hki_verbs_register(hk_transport *transport, void *memory, size_t bytes
                         strerror(errno));
         return HK_ERR_NO_MEMORY;
     }
-    region->kept = true;
     return HK_OK;
 }
 

@@ -455,8 +455,10 @@ static hk_status verbs_open(const hk_transport_services *services, hk_transport 
                                     .eager_bytes = ring / 16,
                                     .piece_bytes = ring / 8,
                                     .get_bytes = 0,
-                                    .alpha_ns = 1500,
+                                    .alpha_ns = transport->latency_ns,
                                     .beta_ns = transport->port[0].ns_per_byte};
+    services->log(services->core, HK_LOG_INFO, "verbs: rank %d on %s: %.1f us for a small message, %.3f ns a byte",
+                  (int)services->self->rank, services->self->host_name, limits->alpha_ns / 1000, limits->beta_ns);
     *result = transport;
     return HK_OK;
 }

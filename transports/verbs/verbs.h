@@ -52,11 +52,11 @@ typedef struct hki_port {
     uint32_t rd_atomic; /* RDMA reads that a queue may have under way */
     uint32_t longest;   /* bytes of one message */
     double ns_per_byte;
+    bool on_demand; /* memory for one message need not be pinned */
     struct ibv_context *context;
     struct ibv_pd *pd;
     struct ibv_comp_channel *channel;
-    _Atomic bool down;   /* both threads */
-    uint32_t event_seen; /* completion events to be acknowledged are acknowledged at once */
+    _Atomic bool down; /* both threads */
 } hki_port;
 
 /* How a peer's port is reached; from its published address. */
@@ -232,10 +232,10 @@ struct hk_transport {
     pid_t pid;
     hki_port port[HKI_VERBS_LANES];
     uint32_t port_count;
-    uint32_t ring_units; /* of each link's ring */
-    double connect_timeout;
-    bool puts, gets;        /* HOCKET_PROTOCOL allows them */
-    uint64_t register_from; /* bytes from which on memory that is not kept is registered for one message */
+    uint32_t ring_units;                /* of each link's ring */
+    double connect_timeout, latency_ns; /* one way, measured */
+    bool puts, gets;                    /* HOCKET_PROTOCOL allows them */
+    uint64_t register_from;             /* bytes from which on memory that is not kept is registered for one message */
     hki_node regions;
     hki_region *bounce;        /* for reads into memory that is not registered */
     _Atomic(hk_link *) *links; /* by rank; set by connect, read by both threads */
