@@ -58,6 +58,12 @@ make_host() {
         make_device rxe0 net0 1
 }
 
+# make_peer ADDRESS: the interface to the other guest, once it is really up, and a device on it: rxe0.
+make_peer() {
+    /bin/ip addr add "$1/24" dev eth0 && /bin/ip link set eth0 up &&
+        patiently grep -q up /sys/class/net/eth0/operstate && make_device rxe0 eth0 1
+}
+
 # count WHAT: queue pairs (qp), memory regions (mr), … that processes have; the kernel's own do not count.
 count() {
     rdma -d resource show "$1" | grep -c ' pid '

@@ -3,8 +3,7 @@
 # guests: 2
 # seconds: 120
 . /test/common.sh
-mine=10.2.0.$((number + 1))
-/bin/ip addr add $mine/24 dev eth0 && /bin/ip link set eth0 up && make_device rxe0 eth0 1 || exit 1
+make_peer 10.2.0.$((number + 1)) || exit 1
 make_key
 export HOCKET_STORE=tcp://10.2.0.1:7777
 
