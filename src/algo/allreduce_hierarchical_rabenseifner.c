@@ -28,8 +28,7 @@ static void generate(hki_builder *builder, const hki_call *call)
 
 static const char *refuses(const hki_call *call)
 {
-    hki_nodes nodes = hki_nodes_of(call);
-    return hki_nodes_refinable(&nodes, count_core(call)) ? NULL : "its nodes are too large and too different in size";
+    return hki_sliced_refuses(call, count_core(call));
 }
 
 /* The forms hold for nodes of equal size; others have none (not a number). */
@@ -60,6 +59,7 @@ const hki_algorithm hki_algorithm_allreduce_hierarchical_rabenseifner = {
     .name = "hierarchical_rabenseifner",
     .summary = "on a ring within nodes, halving and doubling across them",
     .source = "Thakur, Rabenseifner, Gropp 2005",
+    .segmented = true,
     .hierarchical = true,
     .refuses = refuses,
     .cut = cut,

@@ -28,8 +28,7 @@ static void generate(hki_builder *builder, const hki_call *call)
 
 static const char *refuses(const hki_call *call)
 {
-    hki_nodes nodes = hki_nodes_of(call);
-    return hki_nodes_refinable(&nodes, nodes.count) ? NULL : "its nodes are too large and too different in size";
+    return hki_sliced_refuses(call, count_nodes(call));
 }
 
 /* The forms hold for nodes of equal size; others have none (not a number). */
@@ -58,6 +57,7 @@ const hki_algorithm hki_algorithm_allreduce_hierarchical_ring = {
     .name = "hierarchical_ring",
     .summary = "on rings within nodes, across them, within them again",
     .source = "Cho et al. 2019 (BlueConnect)",
+    .segmented = true,
     .hierarchical = true,
     .refuses = refuses,
     .cut = cut,

@@ -2,14 +2,27 @@
 
 #include <stdlib.h>
 
+enum { EDGES_MOST = 1 << 16 }; /* of a grid cut in segments: each takes 8 bytes in every schedule */
+
+const char *hki_sliced_refuses(const hki_call *call, uint32_t cuts)
+{
+    hki_nodes nodes = hki_nodes_of(call);
+    uint64_t pieces = (uint64_t)cuts * call->segments;
+    if (pieces * call->ranks / nodes.count > EDGES_MOST && call->segments > 1)
+        return "so many segments among so many nodes are too many";
+    return pieces <= UINT32_MAX && hki_nodes_refinable(&nodes, (uint32_t)pieces)
+               ? NULL
+               : "its nodes are too large and too different in size";
+}
+
 void hki_sliced_cut(const hki_call *call, hki_shape *shape, uint32_t cuts)
 {
     hki_nodes nodes = hki_nodes_of(call);
-    uint32_t parts;
-    hki_fraction *edges = hki_nodes_refine(&nodes, cuts, &parts);
-    hki_grid grid = {.cut = HKI_CUT_FRACTION, .parts = parts, .segments = call->segments, .edges = edges};
+    uint32_t parts, segments = cuts == 1 ? call->segments : 1;
+    hki_fraction *edges = hki_nodes_refine(&nodes, cuts * (call->segments / segments), &parts);
+    hki_grid grid = {.cut = HKI_CUT_FRACTION, .parts = parts, .segments = segments, .edges = edges};
     bool has_input = call->collective != HKI_COLL_BROADCAST;
-    shape->segments = call->segments;
+    shape->segments = segments;
     shape->grid[HKI_INPUT] = has_input ? grid : (hki_grid){.cut = HKI_CUT_NONE};
     shape->grid[HKI_OUTPUT] = grid; /* without edges: out of memory, as the caller sees */
 }

@@ -11,8 +11,10 @@
 /* What the owners of a part of the vector do with it, in place; `part` has as many shares as it was cut in. */
 typedef void hki_across(hki_builder *builder, const hki_group *owners, const hki_region *part);
 
-/* The grid: every part of the refinement in `cuts` (see hki_nodes_refine), those in call->segments segments. */
+/* The grid: every part of the refinement in call->segments segments, and each of those in `cuts` for `across`. */
 void hki_sliced_cut(const hki_call *call, hki_shape *shape, uint32_t cuts);
+/* Why that grid cannot be, for cuts > 1; NULL if it can. */
+const char *hki_sliced_refuses(const hki_call *call, uint32_t cuts);
 /* Reduce-scatter on a ring within each node, `across` among the owners of each part, all-gather on the ring. */
 void hki_sliced_allreduce(hki_builder *builder, const hki_call *call, uint32_t cuts, hki_across *across);
 /* The root gives each rank of its node a slice, which `across` brings to the other nodes (the root's is owner
