@@ -111,4 +111,13 @@ bool hki_handshake_server(hki_handshake *shake, hki_stream *stream, hki_purpose 
 /* Goes as far as it can without blocking. After anything but AGAIN the handshake is over, and its keys are wiped. */
 hki_shake hki_handshake_step(hki_handshake *shake);
 
+/* Whether there is a key at all: without one the core gives zeros. */
+static inline bool hki_key_given(const uint8_t key[HKI_HANDSHAKE_KEY])
+{
+    uint8_t any = 0;
+    for (int i = 0; i < HKI_HANDSHAKE_KEY; i++)
+        any = (uint8_t)(any | key[i]);
+    return any != 0;
+}
+
 #endif

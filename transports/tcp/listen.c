@@ -29,14 +29,6 @@ static const char *setting(const hk_transport *transport, const char *name)
     return transport->services->setting(transport->services->core, name);
 }
 
-static bool has_key(const hk_transport_services *services)
-{
-    uint8_t any = 0;
-    for (size_t i = 0; i < HKI_HANDSHAKE_KEY; i++)
-        any = (uint8_t)(any | services->token[i]);
-    return any != 0;
-}
-
 static uint64_t mix(uint64_t hash, const char *text)
 {
     for (; *text != '\0'; text++)
@@ -65,8 +57,8 @@ static void read_settings(hk_transport *transport)
     const hk_transport_services *services = transport->services;
     uint64_t bytes;
     bool open = strcmp(setting(transport, "KEY"), "none") == 0;
-    transport->wide = has_key(services) || open;
-    if (open && !has_key(services))
+    transport->wide = hki_key_given(services->token) || open;
+    if (open && !hki_key_given(services->token))
         services->log(services->core, HK_LOG_WARN,
                       "tcp: HOCKET_KEY=none: whoever reaches this machine's network can join the job");
     transport->buffer = STANDARD_BUFFER;

@@ -2,6 +2,7 @@
 #include "verbs.h"
 
 #include "base/settings.h"
+#include "net/handshake.h"
 #include "net/wire.h"
 
 #include <errno.h>
@@ -189,6 +190,11 @@ static hk_status verbs_connect(hk_transport *transport, const hk_peer *peer, con
     if (peer->rank < 0 || (uint32_t)peer->rank >= services->ranks || peer->rank == services->self->rank ||
         hki_verbs_link(transport, (uint32_t)peer->rank) != NULL)
         return unreachable(transport, peer, "it is not another rank, or has a link");
+    bool open = hki_key_given(services->token) || strcmp(services->setting(services->core, "KEY"), "none") == 0;
+    if (!open && peer->host != services->self->host)
+        return unreachable(transport, peer,
+                           "without a job key only ranks of the same host are talked to; set "
+                           "HOCKET_KEY_FILE, or HOCKET_KEY=none to do without");
     hk_link *link = calloc(1, sizeof *link);
     if (link == NULL) {
         services->error(services->core, HK_ERR_NO_MEMORY, "verbs: no memory for a link");
