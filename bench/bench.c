@@ -4,6 +4,7 @@
  */
 #include "bench/bench.h"
 
+#include "algo/algo.h"
 #include "base/settings.h"
 #include "bench/bench_inspect.h"
 #include "bench/bench_kernels.h"
@@ -71,13 +72,15 @@ static int relaunch(int argc, char **argv, const hki_bench_options *options)
 }
 
 /* Of "allreduce:ring,broadcast:chain" each part must be for a collective that is measured: one that is not would be
- * ignored. Whether there are such algorithms is checked by the library. */
+ * ignored. Whether there are such collectives and algorithms is checked by the library. */
 static bool algorithms_wanted(const hki_bench_options *options)
 {
     const char *text = options->algorithm;
     while (*text) {
         size_t length = strcspn(text, ":,");
-        bool wanted = !options->named;
+        char word[64];
+        snprintf(word, sizeof word, "%.*s", (int)length, text);
+        bool wanted = !options->named || hki_collective_find(word) < 0;
         for (int i = 0; i < HKI_BENCH_COUNT; i++) {
             const char *name = hki_bench_traits_of((hki_bench_kind)i)->name;
             wanted = wanted || (options->wanted[i] && strlen(name) == length && strncmp(name, text, length) == 0);
