@@ -118,22 +118,20 @@ static hk_status scale_input(hk_comm *comm, hk_request *request, uint64_t bytes)
     return HK_OK;
 }
 
-static void note_choice(hk_comm *comm, const hki_algorithm *algorithm, uint32_t segments, uint64_t bytes)
+static hk_status choose(hk_comm *comm, const hki_signature *is, const hki_reducer *reducer, hki_prepared *prepared)
 {
-    if (comm->last_algorithm != algorithm && hki_log_wants(HK_LOG_DEBUG))
-        hki_log(HK_LOG_DEBUG, "%s of %llu bytes on %u ranks: %s, %u segments",
-                hki_collective_name(algorithm->collective), (unsigned long long)bytes, comm->size, algorithm->name,
-                segments);
-    comm->last_algorithm = algorithm;
-    comm->last_segments = segments;
+    hki_op_class operators = reducer->scales_input ? HKI_OPS_ADD : hki_op_class_of(is->op);
+    HK_TRY(hki_select(comm->chooser, &prepared->call, is->type, operators, prepared->bytes, &comm->last_algorithm,
+                      &prepared->call.segments));
+    comm->last_segments = prepared->call.segments;
+    return HK_OK;
 }
 
-static hk_status bind_plan(hk_comm *comm, hki_prepared *prepared, hk_request *request, const hki_algorithm **algorithm)
+static hk_status bind_plan(hk_comm *comm, hki_prepared *prepared, hk_request *request)
 {
     hki_context *context = comm->context;
     hki_plan *plan;
-    HK_TRY(hki_select(&prepared->call, prepared->bytes, algorithm, &prepared->call.segments));
-    HK_TRY(hki_plan_find(&context->plans, *algorithm, &prepared->call, &plan));
+    HK_TRY(hki_plan_find(&context->plans, comm->last_algorithm, &prepared->call, &plan));
     HK_TRY(hki_plan_bind(&context->plans, plan, &prepared->sizes, prepared->even, context->eager, &request->binding));
     return take_scratch(comm, request->binding->program, &request->scratch);
 }
@@ -141,21 +139,21 @@ static hk_status bind_plan(hk_comm *comm, hki_prepared *prepared, hk_request *re
 static hk_status prepare(hk_comm *comm, const hki_arguments *arguments, hk_request *request)
 {
     hki_prepared prepared = {0};
-    const hki_algorithm *algorithm;
     hki_task *task = &request->task;
     bool reduces = hki_collective_reduces(arguments->is.collective);
     HK_TRY(hki_arguments_check(comm, arguments, &request->reducer, &prepared));
     bool scales = reduces && request->reducer.scales_input;
     if (scales)
         prepared.call.in_place = HKI_SEPARATE; /* the scaled copy is the input */
-    HK_TRY(bind_plan(comm, &prepared, request, &algorithm));
-    note_choice(comm, algorithm, prepared.call.segments, prepared.bytes);
+    HK_TRY(choose(comm, &arguments->is, &request->reducer, &prepared));
+    HK_TRY(bind_plan(comm, &prepared, request));
     task->base[HKI_INPUT] = prepared.base[0];
     task->base[HKI_OUTPUT] = prepared.base[1];
     task->base[HKI_SCRATCH] = request->scratch;
     task->divisor = reduces && arguments->is.op == HK_AVG ? comm->size : 1;
     task->frame.communicator = comm->wire;
-    task->frame.fingerprint = hki_fingerprint(arguments, comm, algorithm, prepared.call.segments, &request->reducer);
+    task->frame.fingerprint =
+        hki_fingerprint(arguments, comm, comm->last_algorithm, prepared.call.segments, &request->reducer);
     if (scales && prepared.input_bytes)
         return scale_input(comm, request, prepared.input_bytes);
     if (prepared.even && !request->reducer.user)

@@ -45,7 +45,7 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ hash >> 32;
 }
 
-/* Where the members are. Communicators of members at equal places have one cluster, so that they share plans. */
+/* Where the members are. Communicators of members at equal places have one cluster, so that they share plans … */
 static hk_status view_cluster(hk_comm *comm)
 {
     hki_context *context = comm->context;
@@ -65,19 +65,43 @@ static hk_status view_cluster(hk_comm *comm)
     return HK_OK;
 }
 
-/* Frees the cluster of a communicator that is no more in the list, with the plans made for it, unless another has it.
- */
+/* Another communicator on the same cluster; NULL: there is none. */
+static hk_comm *find_neighbour(const hk_comm *comm)
+{
+    hki_list_each (node, &comm->context->comms) {
+        hk_comm *other = hki_list_entry(node, hk_comm, node);
+        if (other != comm && other->cluster == comm->cluster)
+            return other;
+    }
+    return NULL;
+}
+
+/* Frees the cluster of a communicator that is no more in the list, with the plans and choices made for it, unless
+ * another has it. */
 static void drop_cluster(hk_comm *comm)
 {
     hki_context *context = comm->context;
+    if (!comm->cluster || find_neighbour(comm))
+        return;
+    hki_chooser_free(comm->chooser);
     if (comm->cluster == context->cluster)
         return;
-    hki_list_each (node, &context->comms)
-        if (hki_list_entry(node, hk_comm, node)->cluster == comm->cluster)
-            return;
     if (comm->cluster->levels)
         hki_plan_cache_forget(&context->plans, comm->cluster->levels);
     hki_cluster_free(comm->cluster);
+}
+
+/* … and choices of algorithms. */
+static hk_status find_chooser(hk_comm *comm)
+{
+    HK_TRY(view_cluster(comm));
+    const hk_comm *neighbour = find_neighbour(comm);
+    if (neighbour)
+        comm->chooser = neighbour->chooser;
+    hk_status status = neighbour ? HK_OK : hki_chooser_new(comm->cluster, &comm->context->figures, &comm->chooser);
+    if (status != HK_OK)
+        drop_cluster(comm);
+    return status;
 }
 
 hk_status hki_comm_new(hki_context *context, uint64_t id, uint32_t rank, uint32_t size, uint32_t *world,
@@ -103,7 +127,7 @@ hk_status hki_comm_new(hki_context *context, uint64_t id, uint32_t rank, uint32_
     comm->size = size;
     comm->world = world;
     comm->timeout = context->timeout;
-    hk_status status = view_cluster(comm);
+    hk_status status = find_chooser(comm);
     if (status != HK_OK) {
         free(world);
         free(comm);

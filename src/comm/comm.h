@@ -3,6 +3,7 @@
 #define HKI_COMM_COMM_H
 
 #include "comm/context.h"
+#include "cost/select.h"
 
 enum { HKI_RECENT_CALLS = 64, HKI_COMM_MAGIC = 0x686b636f, HKI_REQUEST_MAGIC = 0x686b7271, HKI_REASON_BYTES = 512 };
 
@@ -62,6 +63,7 @@ struct hk_comm {
     uint32_t wire; /* low half of id */
     uint32_t rank, size;
     uint32_t *world;      /* rank here → rank in the context's world; NULL = identity */
+    hki_chooser *chooser; /* shared like the cluster */
     hki_cluster *cluster; /* where the members are: the context's, or one that communicators share (see comm.c) */
     uint64_t operations;
     double timeout;

@@ -247,6 +247,7 @@ static hki_context *new_context(void)
     hki_scratch_open(&context->scratch, NULL, NULL);
     pthread_mutex_init(&context->lock, NULL);
     context->eager = SIZE_MAX;
+    context->figures = hki_figures_built_in;
     context->timeout = -1;
     context->forks = hki_forks;
     if (getrandom(&context->id, sizeof context->id, 0) != sizeof context->id)

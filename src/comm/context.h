@@ -8,6 +8,7 @@
 #include "boot/boot.h"
 #include "comm/plan.h"
 #include "comm/scratch.h"
+#include "cost/figures.h"
 #include "exec/exec.h"
 #include "topo/cluster.h"
 
@@ -24,6 +25,7 @@ typedef struct hki_context {
     uint32_t rank, ranks;
     uint32_t local_cpus;   /* that the ranks of this host may use between them: how many, as the quota allows, and */
     hki_cpus local_set;    /* which */
+    hki_figures figures;   /* of the cost model, equal on all */
     hki_cluster *cluster;  /* where the ranks of the world are, equal on all */
     void *packed_topology; /* of this host, as it was handed on; NULL: it was not */
     size_t packed_bytes;

@@ -12,17 +12,16 @@
 #define PER_BYTE(n) (UINT64_C(n) * 1024)
 #define REST UINT64_MAX
 
-/* Shared memory: the line, one slot, a few slots, and streams that the receiver has asked for; out of the caches at the
- * end. What lies between L3 and further parts of a host is guessed from the ratio of hand-over times of other machines:
- * `far` percent of the latency, `wide` of the time a byte. */
+/* Shared memory: the line, one slot, a few slots, and streams that the receiver has asked for. What lies between L3 and
+ * further parts of a host is guessed from the ratio of hand-over times of other machines: `far` percent of the latency,
+ * `wide` of the time a byte. */
 #define SHARED(far, wide)                                                                                              \
     {                                                                                                                  \
-        .ranges = 5, .range = {                                                                                        \
+        .ranges = 4, .range = {                                                                                        \
             {48, NS(70) * (far) / 100, PER_BYTE(20) * (wide) / 100, NS(25), PER_BYTE(10), false},                      \
-            {4096, NS(110) * (far) / 100, PER_BYTE(45) * (wide) / 100, NS(40), PER_BYTE(23), false},                   \
-            {32768, NS(300) * (far) / 100, PER_BYTE(38) * (wide) / 100, NS(150), PER_BYTE(23), false},                 \
-            {4 << 20, NS(1400) * (far) / 100, PER_BYTE(31) * (wide) / 100, NS(700), PER_BYTE(22), true},               \
-            {REST, NS(1400) * (far) / 100, PER_BYTE(45) * (wide) / 100, NS(700), PER_BYTE(45), true}                   \
+            {4096, NS(110) * (far) / 100, PER_BYTE(50) * (wide) / 100, NS(40), PER_BYTE(23), false},                   \
+            {32768, NS(200) * (far) / 100, PER_BYTE(43) * (wide) / 100, NS(100), PER_BYTE(23), false},                 \
+            {REST, NS(700) * (far) / 100, PER_BYTE(32) * (wide) / 100, NS(350), PER_BYTE(23), true}                    \
         }                                                                                                              \
     }
 

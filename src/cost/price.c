@@ -1,13 +1,14 @@
 /*
  * Prices. Among few ranks, and where ranks do unlike things, every step of every rank is walked. Where all ranks do
  * alike, one or two of them stand for all (see trace.h and paths.h); a composition of two algorithms is priced as their
- * sum. Of many segments four are walked: from the second to the fourth a pipeline takes as long as from then on for
- * every first.
+ * sum. Of many segments some are walked: once a pipeline is full, every further segment takes as long as those before.
+ * Of many ranks that do unlike things some are walked as well: trees grow by levels, chains by ranks.
  *
  * Traces hold for all sizes, so they are kept: what is computed anew for a size is lengths and times.
  */
 #include "cost/price.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,9 +20,13 @@ enum {
     STEPS_FULLY = 256,        /* … or up to so many steps of all */
     SEGMENTS_LEAST = 4,       /* up to so many segments all are walked, … */
     SEGMENTS_FULLY = 16,      /* … or up to so many, as long as … */
-    SEGMENT_RANKS = 512,      /* … this is no less than segments · ranks */
-    STEPS_MOST = 1 << 21,     /* of all traced ranks: more would take seconds */
-    REMEMBERED_MOST = 2 << 20 /* bytes of traces that are kept */
+    SEGMENT_RANKS = 256,      /* … this is no less than segments · ranks */
+    SCALED_FROM = 32,         /* more ranks than so many that do unlike things are priced by fewer, … */
+    SCALED_HOSTS = 4,         /* … on so many hosts at least, … */
+    SCALED_MOST = 256,        /* … but no more than these */
+    STEPS_MOST = 1 << 21,     /* of all traced ranks: more would take seconds; … */
+    STAND_IN_STEPS = 1 << 15, /* … of ranks that stand for all */
+    REMEMBERED_MOST = 4 << 20 /* bytes of traces that are kept */
 };
 static const uint64_t bytes_most = UINT64_C(1) << 40; /* beyond, times do not fit */
 
@@ -37,10 +42,13 @@ typedef struct memory {
 struct hki_pricer {
     const hki_cluster *cluster;
     const hki_figures *figures;
+    uint64_t typical_alpha_ps, typical_beta_ps; /* least of a link's ranges, mean of links */
     memory *memories;
     size_t bytes;
     uint64_t *lengths; /* of steps, for the walk that is made */
     uint32_t length_count;
+    hki_cluster *smaller[2]; /* half as many ranks and as many as are walked at most; NULL: not asked for yet */
+    hki_pricer *of_smaller[2];
 };
 
 static void memory_free(memory *m)
@@ -60,6 +68,39 @@ static void forget_all(hki_pricer *pricer)
     pricer->bytes = 0;
 }
 
+/* Means over neighbours in rank: chains of messages take quick and slow links in turn. */
+static void find_typical(hki_pricer *pricer)
+{
+    const hki_cluster *cluster = pricer->cluster;
+    uint32_t pairs = cluster->rank_count - 1;
+    unsigned __int128 alpha = 0, beta = 0;
+    for (uint32_t rank = 1; rank <= pairs; rank++) {
+        const hki_link_figures *link = &pricer->figures->link[hki_cluster_link(cluster, rank - 1, rank)];
+        uint64_t least = link->range[0].beta_ps;
+        for (uint32_t i = 1; i < link->ranges; i++)
+            least = link->range[i].beta_ps < least ? link->range[i].beta_ps : least;
+        alpha += link->range[0].alpha_ps;
+        beta += least;
+    }
+    pricer->typical_alpha_ps = pairs ? (uint64_t)(alpha / pairs) : 0;
+    pricer->typical_beta_ps = pairs ? (uint64_t)(beta / pairs) : 0;
+}
+
+uint64_t hki_pricer_form(const hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *given,
+                         uint64_t bytes)
+{
+    hki_call call = *given;
+    call.segments = 1;
+    if (call.ranks < 2)
+        return 0;
+    double rounds = algorithm->rounds(&call), sent = algorithm->sent(&call);
+    if (isnan(rounds) || isnan(sent))
+        return 0;
+    double ps =
+        rounds * (double)pricer->typical_alpha_ps + sent * (double)bytes / 1024 * (double)pricer->typical_beta_ps;
+    return ps < 1e18 ? (uint64_t)ps : (uint64_t)1e18;
+}
+
 hk_status hki_pricer_new(const hki_cluster *cluster, const hki_figures *figures, hki_pricer **pricer)
 {
     hki_pricer *made = calloc(1, sizeof *made);
@@ -67,6 +108,7 @@ hk_status hki_pricer_new(const hki_cluster *cluster, const hki_figures *figures,
         return hki_error(HK_ERR_NO_MEMORY, "no memory for prices");
     made->cluster = cluster;
     made->figures = figures;
+    find_typical(made);
     *pricer = made;
     return HK_OK;
 }
@@ -77,6 +119,10 @@ void hki_pricer_free(hki_pricer *pricer)
         return;
     forget_all(pricer);
     free(pricer->lengths);
+    for (int i = 0; i < 2; i++) {
+        hki_pricer_free(pricer->of_smaller[i]);
+        hki_cluster_free(pricer->smaller[i]);
+    }
     free(pricer);
 }
 
@@ -130,13 +176,16 @@ static hk_status trace_all(const hki_algorithm *algorithm, const hki_call *call,
     return status;
 }
 
+static hki_alike alike_of(const hki_algorithm *algorithm, const hki_call *call)
+{
+    return call->ranks > RANKS_FULLY && algorithm->alike ? algorithm->alike(call) : HKI_UNLIKE;
+}
+
 /* Traces what is to be walked of a call. */
 static hk_status remember(const hki_pricer *pricer, memory *m, bool fully)
 {
     static const uint32_t pair[] = {0, 1};
-    hki_alike alike = HKI_UNLIKE;
-    if (!fully && m->call.ranks > RANKS_FULLY && m->algorithm->alike)
-        alike = m->algorithm->alike(&m->call);
+    hki_alike alike = fully ? HKI_UNLIKE : alike_of(m->algorithm, &m->call);
     if (alike == HKI_UNLIKE)
         return trace_all(m->algorithm, &m->call, &m->traces);
     HK_TRY(hki_traces_new(m->algorithm, &m->call, pair, alike == HKI_ALIKE ? 1 : 2, &m->traces));
@@ -149,6 +198,25 @@ static hk_status remember(const hki_pricer *pricer, memory *m, bool fully)
 }
 
 static hk_status find_memory(hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call, bool fully,
+                             memory **result);
+
+/* Ranks that stand for all make long schedules where they exchange with everyone, and a segmented one is as many times
+ * as long. */
+static hk_status check_length(hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call)
+{
+    hki_call whole = *call;
+    memory *m = NULL;
+    if (call->segments == 1 || alike_of(algorithm, call) == HKI_UNLIKE)
+        return HK_OK;
+    whole.segments = 1;
+    HK_TRY(find_memory(pricer, algorithm, &whole, false, &m));
+    return (uint64_t)hki_traces_steps(m->traces) * call->segments <= STAND_IN_STEPS
+               ? HK_OK
+               : hki_error(HK_ERR_UNSUPPORTED, "%s among %u ranks in %u segments has too many steps to walk",
+                           algorithm->name, call->ranks, call->segments);
+}
+
+static hk_status find_memory(hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call, bool fully,
                              memory **result)
 {
     for (memory *m = pricer->memories; m; m = m->next)
@@ -156,6 +224,8 @@ static hk_status find_memory(hki_pricer *pricer, const hki_algorithm *algorithm,
             *result = m;
             return HK_OK;
         }
+    if (!fully)
+        HK_TRY(check_length(pricer, algorithm, call));
     memory *made = calloc(1, sizeof *made);
     if (!made)
         return hki_error(HK_ERR_NO_MEMORY, "no memory for prices");
@@ -197,14 +267,27 @@ static hk_status price_walk(hki_pricer *pricer, const hki_model *model, const hk
     return hki_walk(model, m->traces, pricer->lengths, m->paths, price);
 }
 
-/* to + (to - from)·factor, not below 0. */
-static uint64_t go_on(uint64_t from, uint64_t to, uint32_t factor)
+/* to + (to - from)·parts/1024, not below 0. */
+static uint64_t go_on(uint64_t from, uint64_t to, uint64_t parts)
 {
-    int64_t result = (int64_t)to + ((int64_t)to - (int64_t)from) * (int64_t)factor;
+    __int128 result = to + ((__int128)to - from) * (__int128)parts / 1024;
     return result > 0 ? (uint64_t)result : 0;
 }
 
-/* Up to how many segments of a call all are walked: a power of first. */
+/* A price that goes on from two as they do. */
+static hki_price grow(const hki_price *from, const hki_price *to, uint64_t parts)
+{
+    hki_price price = {.alpha_ps = go_on(from->alpha_ps, to->alpha_ps, parts),
+                       .beta_ps = go_on(from->beta_ps, to->beta_ps, parts),
+                       .gamma_ps = go_on(from->gamma_ps, to->gamma_ps, parts),
+                       .contention_ps = go_on(from->contention_ps, to->contention_ps, parts),
+                       .rounds = (uint32_t)go_on(from->rounds, to->rounds, parts),
+                       .bytes_sent = go_on(from->bytes_sent, to->bytes_sent, parts)};
+    price.total_ps = price.alpha_ps + price.beta_ps + price.gamma_ps + price.contention_ps;
+    return price;
+}
+
+/* Up to how many segments of a call all are walked: a power of two. */
 static uint32_t segments_fully(const hki_call *call)
 {
     uint32_t segments = SEGMENTS_FULLY;
@@ -224,20 +307,79 @@ static hk_status price_pipeline(hki_pricer *pricer, const hki_model *model, cons
     uint64_t most = (bytes + call->segments - 1) / call->segments;
     HK_TRY(price_walk(pricer, model, algorithm, &half, most * half.segments, false, &first));
     HK_TRY(price_walk(pricer, model, algorithm, &whole, most * whole.segments, false, &second));
-    uint32_t factor = (call->segments - whole.segments) / (whole.segments - half.segments);
-    *price = (hki_price){.alpha_ps = go_on(first.alpha_ps, second.alpha_ps, factor),
-                         .beta_ps = go_on(first.beta_ps, second.beta_ps, factor),
-                         .gamma_ps = go_on(first.gamma_ps, second.gamma_ps, factor),
-                         .contention_ps = go_on(first.contention_ps, second.contention_ps, factor),
-                         .rounds = (uint32_t)go_on(first.rounds, second.rounds, factor),
-                         .bytes_sent = go_on(first.bytes_sent, second.bytes_sent, factor)};
-    price->total_ps = price->alpha_ps + price->beta_ps + price->gamma_ps + price->contention_ps;
+    uint32_t rest = call->segments - whole.segments;
+    *price = grow(&first, &second, (uint64_t)rest * 1024 / (whole.segments - half.segments));
+    return HK_OK;
+}
+
+/* ---- many ranks that do unlike things ---- */
+
+static uint32_t scaled_ranks(const hki_cluster *cluster)
+{
+    uint32_t on_host = cluster->hosts[cluster->seats[0].host].ranks;
+    uint32_t ranks = SCALED_FROM;
+    while (ranks < SCALED_HOSTS * on_host && ranks < SCALED_MOST)
+        ranks *= 2;
+    return ranks;
+}
+
+/* The first so many ranks as a cluster of their own. */
+static hk_status make_smaller(hki_pricer *pricer, int which, uint32_t ranks)
+{
+    if (pricer->of_smaller[which])
+        return HK_OK;
+    uint32_t *world = malloc(ranks * sizeof *world);
+    if (!world)
+        return hki_error(HK_ERR_NO_MEMORY, "no memory for prices");
+    for (uint32_t i = 0; i < ranks; i++)
+        world[i] = i;
+    hk_status status =
+        pricer->smaller[which] ? HK_OK : hki_cluster_members(pricer->cluster, world, ranks, &pricer->smaller[which]);
+    free(world);
+    return status == HK_OK ? hki_pricer_new(pricer->smaller[which], pricer->figures, &pricer->of_smaller[which])
+                           : status;
+}
+
+/* What a price grows with: the rounds that the textbook counts, or the ranks where those do not grow. */
+static double growth(const hki_algorithm *algorithm, hki_call call, uint32_t ranks, bool by_rounds)
+{
+    call.ranks = ranks;
+    call.root = 0;
+    return by_rounds ? algorithm->rounds(&call) : ranks;
+}
+
+/* Trees grow by levels, chains by ranks: from two smaller clusters on as the textbook says. */
+static hk_status price_scaled(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
+                              const hki_call *call, uint64_t bytes, hki_price *price)
+{
+    uint32_t more = scaled_ranks(pricer->cluster), fewer = more / 2;
+    hki_price few, many;
+    hki_price *const prices[2] = {&few, &many};
+    for (int i = 0; i < 2; i++) {
+        hki_call smaller = *call;
+        smaller.ranks = i ? more : fewer;
+        smaller.root = call->root % smaller.ranks;
+        HK_TRY(make_smaller(pricer, i, smaller.ranks));
+        smaller.levels = pricer->smaller[i]->levels;
+        HK_TRY(hki_pricer_price(pricer->of_smaller[i], algorithm, &smaller, model->type, model->operators, bytes,
+                                prices[i]));
+    }
+    hki_call flat = *call;
+    flat.levels = NULL;
+    double steps = growth(algorithm, flat, more, true) - growth(algorithm, flat, fewer, true);
+    bool by_rounds = steps > 0;
+    if (!by_rounds)
+        steps = more - fewer;
+    double rest = growth(algorithm, flat, call->ranks, by_rounds) - growth(algorithm, flat, more, by_rounds);
+    *price = grow(&few, &many, (uint64_t)(rest / steps * 1024));
     return HK_OK;
 }
 
 static hk_status price_one(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
                            const hki_call *call, uint64_t bytes, hki_price *price)
 {
+    if (alike_of(algorithm, call) == HKI_UNLIKE && call->ranks > scaled_ranks(pricer->cluster))
+        return price_scaled(pricer, model, algorithm, call, bytes, price);
     if (algorithm->segmented && call->segments > segments_fully(call))
         return price_pipeline(pricer, model, algorithm, call, bytes, price);
     return price_walk(pricer, model, algorithm, call, bytes, false, price);

@@ -52,6 +52,10 @@ typedef struct hki_price {
 typedef struct hki_pricer hki_pricer;
 hk_status hki_pricer_new(const hki_cluster *cluster, const hki_figures *figures, hki_pricer **pricer);
 void hki_pricer_free(hki_pricer *pricer);
+/* What the textbook's form of an algorithm says of a call, with the means of the least α and β of the links between
+ * neighbouring ranks: little more than nothing can be faster. 0: there is no form. */
+uint64_t hki_pricer_form(const hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call,
+                         uint64_t bytes);
 /* Prices a call of `bytes` bytes (as hki_select counts them) by the algorithm in call->segments. call->rank and
  * in-place form are not looked at. type: of the elements; operators: by which they are reduced. Looks at as few ranks
  * and segments as tell: see price.c. HK_ERR_UNSUPPORTED (the algorithm refuses the call, or is too much to walk),

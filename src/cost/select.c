@@ -1,186 +1,111 @@
 #include "cost/select.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/settings.h"
+#include "dtype/dtype.h"
 
-#define ANY UINT64_MAX
-#define KIB(n) (UINT64_C(n) << 10)
+/* What was chosen for a class of sizes; index 0: nothing yet. */
+typedef struct choice {
+    uint8_t index;         /* in hki_algorithms, from 1 */
+    uint8_t segments_log2; /* of their number */
+} choice;
 
-/* A row serves calls of at most so many ranks and bytes. The first row that fits and whose algorithm can serve wins, so
- * rows go from few ranks and bytes to many, and what keeps rank order stands behind what does not. */
-typedef struct rule {
+/* The choices for one kind of call. */
+typedef struct table {
+    struct table *next;
     hki_collective collective;
-    uint64_t ranks, bytes;
-    const char *name;
-} rule;
+    uint32_t root;
+    hk_type type;
+    hki_op_class operators;
+    bool commutative;
+    const hki_levels *levels;
+    const hki_algorithm *demanded; /* by a test, with so many segments */
+    uint32_t demanded_segments;
+    uint32_t zones; /* of sizes for which HOCKET_ALGORITHM asks for different things */
+    choice choices[];
+} table;
 
-#define REDUCE_SCATTER_RULES(COLLECTIVE)                                                                               \
-    {COLLECTIVE, 2, ANY, "direct"}, {COLLECTIVE, 16, KIB(1024), "direct"}, {COLLECTIVE, 16, ANY, "pairwise"},          \
-        {COLLECTIVE, ANY, KIB(256), "bruck"}, {COLLECTIVE, ANY, ANY, "ring"},                                          \
-    {                                                                                                                  \
-        COLLECTIVE, ANY, ANY, "direct"                                                                                 \
-    }
-#define ALLGATHER_RULES(COLLECTIVE)                                                                                    \
-    {COLLECTIVE, 16, ANY, "direct"}, {COLLECTIVE, ANY, KIB(256), "bruck"},                                             \
-    {                                                                                                                  \
-        COLLECTIVE, ANY, ANY, "ring"                                                                                   \
-    }
-#define ONE_TO_ALL_RULES(COLLECTIVE)                                                                                   \
-    {COLLECTIVE, 16, ANY, "linear"}, {COLLECTIVE, ANY, KIB(64), "binomial"},                                           \
-    {                                                                                                                  \
-        COLLECTIVE, ANY, ANY, "linear"                                                                                 \
-    }
-#define SCAN_RULES(COLLECTIVE)                                                                                         \
-    {COLLECTIVE, 4, ANY, "recursive_doubling"}, {COLLECTIVE, ANY, KIB(128), "recursive_doubling"},                     \
-    {                                                                                                                  \
-        COLLECTIVE, ANY, ANY, "linear"                                                                                 \
-    }
-
-/* For shared memory on one host. Rows for up to 8 ranks follow measurements on two cores that all ranks share (medians,
- * float32 sum, malloc'ed buffers rewritten before each call): there messages and rounds decide while vectors are short,
- * and how often each byte is moved when they are long. Rows for more ranks are estimates, until the cost model replaces
- * them all. */
-static const rule rules[] = {
-    {HKI_COLL_BARRIER, 16, ANY, "flat"}, /* 8 ranks on 2 cores: 9.4 µs against 13.7; 16: 33 against 53 */
-    {HKI_COLL_BARRIER, ANY, ANY, "dissemination"},
-
-    {HKI_COLL_BROADCAST, 2, ANY, "flat"},
-    {HKI_COLL_BROADCAST, 8, KIB(256), "flat"},
-    {HKI_COLL_BROADCAST, ANY, KIB(64), "binomial"},
-    {HKI_COLL_BROADCAST, ANY, ANY, "circulant"},
-
-    {HKI_COLL_REDUCE, 16, KIB(32), "flat"},
-    {HKI_COLL_REDUCE, 16, ANY, "binomial"},
-    {HKI_COLL_REDUCE, ANY, KIB(64), "binomial"},
-    {HKI_COLL_REDUCE, ANY, ANY, "reduce_scatter_gather"},
-    {HKI_COLL_REDUCE, 16, ANY, "binomial_ordered"},
-    {HKI_COLL_REDUCE, ANY, KIB(64), "binomial_ordered"},
-    {HKI_COLL_REDUCE, ANY, ANY, "pipelined_tree"},
-
-    {HKI_COLL_ALLREDUCE, 2, KIB(256), "recursive_doubling"},
-    {HKI_COLL_ALLREDUCE, 2, ANY, "direct"},
-    {HKI_COLL_ALLREDUCE, 8, KIB(1), "flat"},
-    {HKI_COLL_ALLREDUCE, ANY, KIB(1), "recursive_multiplying"},
-    {HKI_COLL_ALLREDUCE, ANY, KIB(32), "recursive_doubling"},
-    {HKI_COLL_ALLREDUCE, 8, KIB(1024), "rabenseifner"},
-    {HKI_COLL_ALLREDUCE, 8, ANY, "ring"},
-    {HKI_COLL_ALLREDUCE, 16, KIB(2048), "rabenseifner"}, /* from here on: while a ring's share is below 128 KiB */
-    {HKI_COLL_ALLREDUCE, 16, ANY, "ring"},
-    {HKI_COLL_ALLREDUCE, 64, KIB(8192), "rabenseifner"},
-    {HKI_COLL_ALLREDUCE, 64, ANY, "ring"},
-    {HKI_COLL_ALLREDUCE, ANY, KIB(32768), "rabenseifner"},
-    {HKI_COLL_ALLREDUCE, ANY, ANY, "ring"},
-    {HKI_COLL_ALLREDUCE, 16, ANY, "direct"},
-    {HKI_COLL_ALLREDUCE, ANY, KIB(512), "recursive_doubling"},
-    {HKI_COLL_ALLREDUCE, ANY, ANY, "direct"},
-
-    REDUCE_SCATTER_RULES(HKI_COLL_REDUCE_SCATTER),
-    REDUCE_SCATTER_RULES(HKI_COLL_REDUCE_SCATTERV),
-    ALLGATHER_RULES(HKI_COLL_ALLGATHER),
-    ALLGATHER_RULES(HKI_COLL_ALLGATHERV),
-    ONE_TO_ALL_RULES(HKI_COLL_GATHER),
-    ONE_TO_ALL_RULES(HKI_COLL_SCATTER),
-    {HKI_COLL_GATHERV, ANY, ANY, "linear"},
-    {HKI_COLL_SCATTERV, ANY, ANY, "linear"},
-
-    {HKI_COLL_ALLTOALL, 2, ANY, "linear"},
-    {HKI_COLL_ALLTOALL, ANY, KIB(64), "bruck"},
-    {HKI_COLL_ALLTOALL, ANY, ANY, "linear"},
-    {HKI_COLL_ALLTOALLV, ANY, ANY, "linear"},
-
-    SCAN_RULES(HKI_COLL_SCAN),
-    SCAN_RULES(HKI_COLL_EXSCAN),
+struct hki_chooser {
+    hki_pricer *pricer;
+    hki_wishes wishes;
+    table *tables; /* the one used last first */
+    const hki_cluster *cluster;
 };
-
-/* ---- HOCKET_ALGORITHM ---- */
-
-/* One item of the list: collective:algorithm or collective:^algorithm. */
-typedef struct wish {
-    const hki_algorithm *algorithm;
-    bool forbids;
-} wish;
-
-/* Writes the names of a collective's algorithms, for messages. */
-static void list_names(hki_collective collective, char *text, size_t bytes)
-{
-    size_t count, used = 0;
-    const hki_algorithm *all = hki_algorithms(&count);
-    text[0] = '\0';
-    for (size_t i = 0; i < count; i++)
-        if (all[i].collective == collective && used + strlen(all[i].name) + 3 < bytes)
-            used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", all[i].name);
-}
-
-/* Reads the next item of *text and moves behind it; *more is false at the end. */
-static hk_status next_item(const char **text, wish *item, bool *more)
-{
-    char word[128], names[512];
-    *text += strspn(*text, ", \t");
-    size_t length = strcspn(*text, ", \t");
-    *more = length > 0;
-    if (!*more)
-        return HK_OK;
-    snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1), *text);
-    *text += length;
-    char *name = strchr(word, ':');
-    if (!name)
-        return hki_error(HK_ERR_SETTING, "HOCKET_ALGORITHM: \"%s\" is not of the form collective:algorithm", word);
-    *name++ = '\0';
-    int collective = hki_collective_find(word);
-    if (collective < 0)
-        return hki_error(HK_ERR_SETTING, "HOCKET_ALGORITHM: there is no collective \"%s\"", word);
-    item->forbids = *name == '^';
-    name += item->forbids;
-    item->algorithm = hki_algorithm_find((hki_collective)collective, name);
-    if (item->algorithm)
-        return HK_OK;
-    list_names((hki_collective)collective, names, sizeof names);
-    return hki_error(HK_ERR_SETTING, "HOCKET_ALGORITHM: %s has no algorithm \"%s\"; it has %s", word, name, names);
-}
-
-/* Finds the forced algorithm of a collective (NULL: none); looks at the whole list, so that any mistake is reported. */
-static hk_status find_forced(hki_collective collective, const hki_algorithm **forced)
-{
-    const char *text = hki_setting_text(HKI_SET_ALGORITHM);
-    const hki_algorithm *first[HKI_COLL_COUNT] = {NULL};
-    wish item;
-    bool more;
-    for (;;) {
-        HK_TRY(next_item(&text, &item, &more));
-        if (!more)
-            break;
-        const hki_algorithm **known = &first[item.algorithm->collective];
-        if (!item.forbids && *known && *known != item.algorithm)
-            return hki_error(HK_ERR_SETTING, "HOCKET_ALGORITHM: names both %s and %s for %s", (*known)->name,
-                             item.algorithm->name, hki_collective_name(item.algorithm->collective));
-        if (!item.forbids)
-            *known = item.algorithm;
-    }
-    *forced = first[collective];
-    return HK_OK;
-}
-
-static bool is_forbidden(const hki_algorithm *algorithm)
-{
-    const char *text = hki_setting_text(HKI_SET_ALGORITHM);
-    wish item;
-    bool more = true;
-    while (next_item(&text, &item, &more) == HK_OK && more)
-        if (item.forbids && item.algorithm == algorithm)
-            return true;
-    return false;
-}
 
 hk_status hki_select_check(void)
 {
-    const hki_algorithm *forced;
-    return find_forced(HKI_COLL_BARRIER, &forced);
+    hki_wishes wishes;
+    HK_TRY(hki_wishes_read(hki_setting_text(HKI_SET_ALGORITHM), &wishes));
+    hki_wishes_free(&wishes);
+    return HK_OK;
 }
 
-/* ---- the choice ---- */
+hk_status hki_chooser_new(const hki_cluster *cluster, const hki_figures *figures, hki_chooser **chooser)
+{
+    hki_chooser *made = calloc(1, sizeof *made);
+    if (!made)
+        return hki_error(HK_ERR_NO_MEMORY, "no memory to choose algorithms");
+    made->cluster = cluster;
+    hk_status status = hki_pricer_new(cluster, figures, &made->pricer);
+    if (status == HK_OK)
+        status = hki_wishes_read(hki_setting_text(HKI_SET_ALGORITHM), &made->wishes);
+    if (status != HK_OK) {
+        hki_chooser_free(made);
+        return status;
+    }
+    *chooser = made;
+    return HK_OK;
+}
+
+void hki_chooser_free(hki_chooser *chooser)
+{
+    if (!chooser)
+        return;
+    while (chooser->tables) {
+        table *next = chooser->tables->next;
+        free(chooser->tables);
+        chooser->tables = next;
+    }
+    hki_wishes_free(&chooser->wishes);
+    hki_pricer_free(chooser->pricer);
+    free(chooser);
+}
+
+hki_pricer *hki_chooser_pricer(hki_chooser *chooser)
+{
+    return chooser->pricer;
+}
+
+const hki_wishes *hki_chooser_wishes(const hki_chooser *chooser)
+{
+    return &chooser->wishes;
+}
+
+/* ---- sizes ---- */
+
+/* Up to 7 bytes are classes of their own; from there on an octave has four. */
+uint32_t hki_size_class(uint64_t bytes)
+{
+    if (bytes < 8)
+        return (uint32_t)bytes;
+    uint32_t octave = 63 - (uint32_t)__builtin_clzll(bytes);
+    return 4 * (octave - 1) + (uint32_t)(bytes >> (octave - 2) & 3);
+}
+
+uint64_t hki_size_class_least(uint32_t size_class)
+{
+    if (size_class < 8)
+        return size_class;
+    uint32_t octave = size_class / 4 + 1;
+    return (UINT64_C(4) | size_class % 4) << (octave - 2);
+}
+
+/* ---- choosing ---- */
 
 /* What hki_select_force asks for, per collective. */
 static struct {
@@ -194,66 +119,147 @@ void hki_select_force(hki_collective collective, const hki_algorithm *algorithm,
     demands[collective].segments = algorithm && !algorithm->segmented ? 1 : segments;
 }
 
-static bool serves(const hki_algorithm *algorithm, const hki_call *call)
+hki_question hki_question_of(const hki_call *call, hk_type type, hki_op_class operators, uint64_t bytes)
 {
-    return algorithm && !hki_algorithm_refuses(algorithm, call) && !is_forbidden(algorithm);
+    enum { PRIVATE_SIZE = 16384 }; /* of each rank's block: guessed, and only pairwise and linear exchanges differ */
+    hki_question question = {.call = *call, .type = type, .operators = operators};
+    question.call.rank = 0;
+    question.call.segments = 1;
+    question.call.in_place = HKI_SEPARATE;
+    if (!hki_collective_reduces(call->collective))
+        question.operators = HKI_OPS_ADD;
+    if (!hki_collective_reduces(call->collective) || !hki_type_valid(type) || (unsigned)type >= HK_TYPE_COUNT)
+        question.type = HK_UINT8; /* opaque elements are a program's own operator's: there is one figure for all */
+    question.bytes = hki_size_is_private(call->collective) ? (uint64_t)PRIVATE_SIZE * call->ranks
+                                                           : hki_size_class_least(hki_size_class(bytes));
+    return question;
 }
 
-static const hki_algorithm *by_rules(const hki_call *call, uint64_t bytes)
+static hk_status refuse(const hki_algorithm *algorithm, const hki_question *question)
 {
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        const rule *row = &rules[i];
-        if (row->collective != call->collective || call->ranks > row->ranks || bytes > row->bytes)
-            continue;
-        const hki_algorithm *algorithm = hki_algorithm_find(row->collective, row->name);
-        if (serves(algorithm, call))
-            return algorithm;
-    }
-    size_t count;
-    const hki_algorithm *all = hki_algorithms(&count);
-    for (size_t i = 0; i < count; i++)
-        if (all[i].collective == call->collective && serves(&all[i], call))
-            return &all[i];
-    return NULL;
+    return hki_error(HK_ERR_UNSUPPORTED, "HOCKET_ALGORITHM asks for %s, which cannot serve this %s of %u ranks: %s",
+                     algorithm->name, hki_collective_name(question->call.collective), question->call.ranks,
+                     hki_algorithm_refuses(algorithm, &question->call));
 }
 
-/* Pieces of 64 KiB at least: below, a piece of a pipeline costs more to start than to move. Ring steps of
- * reduce-scatter and all-gather are left whole, since messages are streamed into the reduction anyway. */
-uint32_t hki_select_segments(const hki_algorithm *algorithm, const hki_call *call, uint64_t bytes)
+/* One that was asked for, in its best number of segments or in so many. */
+static hk_status serve_by(hki_chooser *chooser, const hki_question *question, const hki_algorithm *algorithm,
+                          uint32_t segments, hki_candidate *best)
 {
-    const uint64_t least = KIB(64);
-    if (!algorithm->segmented || (strcmp(algorithm->name, "ring") == 0))
-        return 1;
-    if (strcmp(algorithm->name, "segmented_ring") == 0)
-        bytes /= call->ranks;
-    uint32_t segments = 1;
-    while (segments < 64 && bytes / (2 * segments) >= least)
-        segments *= 2;
-    return segments;
+    *best = (hki_candidate){.algorithm = algorithm, .segments = segments ? segments : 1};
+    if (hki_algorithm_refuses(algorithm, &question->call))
+        return refuse(algorithm, question);
+    if (segments || !algorithm->segmented)
+        return HK_OK;
+    return hki_candidate_price(chooser->pricer, question, 0, best);
 }
 
-hk_status hki_select(const hki_call *given, uint64_t bytes, const hki_algorithm **algorithm, uint32_t *segments)
+/* Once for every class of sizes. */
+static void log_choice(const hki_question *question, const hki_candidate *best, const hki_candidate *next)
 {
-    hki_call call = *given;
-    call.segments = 1;
-    const hki_algorithm *chosen = demands[call.collective].algorithm;
-    uint32_t demanded = chosen ? demands[call.collective].segments : 0;
-    if (!chosen && *hki_setting_text(HKI_SET_ALGORITHM))
-        HK_TRY(find_forced(call.collective, &chosen));
-    if (chosen) {
-        const char *why = hki_algorithm_refuses(chosen, &call);
-        if (why)
-            return hki_error(HK_ERR_UNSUPPORTED,
-                             "HOCKET_ALGORITHM asks for %s, which cannot serve this %s of %u ranks: %s", chosen->name,
-                             hki_collective_name(call.collective), call.ranks, why);
-    } else {
-        chosen = by_rules(&call, bytes);
-    }
-    if (!chosen)
+    if (!hki_log_wants(HK_LOG_DEBUG))
+        return;
+    char first[48] = ", as asked for", second[96] = "";
+    if (best->price.total_ps)
+        snprintf(first, sizeof first, ", %.2f µs", (double)best->price.total_ps / 1e6);
+    if (next && next->candidacy == HKI_PRICED)
+        snprintf(second, sizeof second, "; next %s, %.2f µs", next->algorithm->name,
+                 (double)next->price.total_ps / 1e6);
+    hki_log(HK_LOG_DEBUG, "%s of %llu bytes on %u ranks: %s in %u segments%s%s",
+            hki_collective_name(question->call.collective), (unsigned long long)question->bytes, question->call.ranks,
+            best->algorithm->name, best->segments, first, second);
+}
+
+/* The best of all; where nothing could be walked, what the textbook promises most of. */
+static hk_status choose(hki_chooser *chooser, const hki_question *question, hki_candidate *best)
+{
+    hki_candidate all[HKI_CANDIDATES_MOST];
+    uint32_t count = 0;
+    HK_TRY(hki_candidates_find(chooser->pricer, &chooser->wishes, question, false, all, &count));
+    if (count == 0 || all[0].candidacy == HKI_FORBIDDEN || all[0].candidacy == HKI_REFUSING)
         return hki_error(HK_ERR_UNSUPPORTED,
                          "HOCKET_ALGORITHM forbids every algorithm that could serve this %s of %u ranks",
-                         hki_collective_name(call.collective), call.ranks);
-    *algorithm = chosen;
-    *segments = demanded ? demanded : hki_select_segments(chosen, &call, bytes);
+                         hki_collective_name(question->call.collective), question->call.ranks);
+    *best = all[0];
+    log_choice(question, best, count > 1 ? &all[1] : NULL);
+    return HK_OK;
+}
+
+/* ---- remembering ---- */
+
+static bool serves(const table *t, const hki_question *question, uint32_t root)
+{
+    const hki_call *call = &question->call;
+    return t->collective == call->collective && t->root == root && t->commutative == call->commutative &&
+           t->type == question->type && t->operators == question->operators && t->levels == call->levels &&
+           t->demanded == demands[call->collective].algorithm &&
+           t->demanded_segments == demands[call->collective].segments;
+}
+
+/* The table of a kind of call, moved to the front; NULL: no memory. */
+static table *find_table(hki_chooser *chooser, const hki_question *question, uint32_t root)
+{
+    for (table **link = &chooser->tables; *link; link = &(*link)->next) {
+        table *found = *link;
+        if (!serves(found, question, root))
+            continue;
+        *link = found->next;
+        found->next = chooser->tables;
+        chooser->tables = found;
+        return found;
+    }
+    uint32_t zones = hki_wishes_zones(&chooser->wishes, question->call.collective);
+    table *made = calloc(1, sizeof *made + (size_t)zones * HKI_SIZE_CLASSES * sizeof(choice));
+    if (!made)
+        return NULL;
+    *made = (table){.next = chooser->tables,
+                    .collective = question->call.collective,
+                    .root = root,
+                    .type = question->type,
+                    .operators = question->operators,
+                    .commutative = question->call.commutative,
+                    .levels = question->call.levels,
+                    .demanded = demands[question->call.collective].algorithm,
+                    .demanded_segments = demands[question->call.collective].segments,
+                    .zones = zones};
+    chooser->tables = made;
+    return made;
+}
+
+static uint8_t log2_of(uint32_t power)
+{
+    return (uint8_t)(31 - __builtin_clz(power));
+}
+
+hk_status hki_select(hki_chooser *chooser, const hki_call *call, hk_type type, hki_op_class operators, uint64_t bytes,
+                     const hki_algorithm **algorithm, uint32_t *segments)
+{
+    hki_collective collective = call->collective;
+    hki_question question = hki_question_of(call, type, operators, bytes);
+    hki_candidate best = {0};
+    /* On one host it does not matter who the root is. */
+    if (!call->levels)
+        question.call.root = 0;
+    table *t = find_table(chooser, &question, question.call.root);
+    if (!t)
+        return hki_error(HK_ERR_NO_MEMORY, "no memory to remember a choice");
+    uint32_t zone = hki_wishes_zone(&chooser->wishes, collective, bytes);
+    choice *known = &t->choices[zone * HKI_SIZE_CLASSES + hki_size_class(question.bytes)];
+    size_t count;
+    const hki_algorithm *all = hki_algorithms(&count);
+    if (!known->index) {
+        const hki_algorithm *forced =
+            t->demanded ? t->demanded : hki_wishes_forced(&chooser->wishes, collective, bytes);
+        if (forced)
+            HK_TRY(serve_by(chooser, &question, forced, t->demanded_segments, &best));
+        if (forced)
+            log_choice(&question, &best, NULL);
+        else
+            HK_TRY(choose(chooser, &question, &best));
+        known->segments_log2 = log2_of(best.segments);
+        known->index = (uint8_t)(best.algorithm - all + 1);
+    }
+    *algorithm = &all[known->index - 1];
+    *segments = 1u << known->segments_log2;
     return HK_OK;
 }

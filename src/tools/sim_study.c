@@ -2,7 +2,7 @@
 #include "tools/sim.h"
 
 #include "base/error.h"
-#include "cost/select.h"
+#include "cost/candidate.h"
 #include "topo/cluster_file.h"
 
 #include <stdlib.h>
@@ -95,7 +95,7 @@ static hk_status add_candidate(hki_sim_study *study, const hki_algorithm *algori
     hki_call call = call_of(study, 1);
     uint32_t segments = study->request->segments;
     if (!segments)
-        segments = hki_select_segments(algorithm, &call, study->request->bytes);
+        HK_TRY(hki_segments_find(&study->model, algorithm, &call, study->request->bytes, &segments));
     grown[study->count++] =
         (hki_sim_candidate){.algorithm = algorithm, .segments = algorithm->segmented ? segments : 1};
     return HK_OK;

@@ -1,4 +1,4 @@
-/* The static choice of an algorithm, and HOCKET_ALGORITHM. */
+/* The choice of an algorithm by price, and HOCKET_ALGORITHM. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,95 +33,236 @@ static hki_call call_of(hki_collective collective, uint32_t ranks)
     return (hki_call){.collective = collective, .ranks = ranks, .segments = 1, .commutative = true};
 }
 
-static const char *chosen(const hki_call *call, uint64_t bytes)
+/* Ranks on equal hosts, and choices among them. */
+typedef struct place {
+    hki_cluster *cluster;
+    hki_chooser *chooser;
+} place;
+
+static place place_of(uint32_t hosts, uint32_t ranks, uint32_t cores)
+{
+    place made = {NULL, NULL};
+    assert_int_equal(hki_cluster_uniform(hosts, ranks, cores, &made.cluster), HK_OK);
+    assert_int_equal(hki_chooser_new(made.cluster, &hki_figures_built_in, &made.chooser), HK_OK);
+    return made;
+}
+
+static void leave(place *at)
+{
+    hki_chooser_free(at->chooser);
+    hki_cluster_free(at->cluster);
+}
+
+static const char *chosen(const place *at, const hki_call *call, uint64_t bytes)
 {
     const hki_algorithm *algorithm = NULL;
     uint32_t segments = 0;
-    assert_int_equal(hki_select(call, bytes, &algorithm, &segments), HK_OK);
+    assert_int_equal(hki_select(at->chooser, call, HK_FLOAT32, HKI_OPS_ADD, bytes, &algorithm, &segments), HK_OK);
     hki_call with = *call;
     with.segments = segments;
     assert_null(hki_algorithm_refuses(algorithm, &with));
     return algorithm->name;
 }
 
+static const char *chosen_once(uint32_t ranks, uint32_t cores, hki_collective collective, uint64_t bytes)
+{
+    place at = place_of(1, ranks, cores);
+    hki_call call = call_of(collective, ranks);
+    const char *name = chosen(&at, &call, bytes);
+    leave(&at);
+    return name;
+}
+
 static void every_call_is_served(void **state)
 {
     (void)state;
-    for (int collective = 0; collective < HKI_COLL_COUNT; collective++)
-        for (uint32_t ranks = 1; ranks < 300; ranks += 1 + ranks / 8)
-            for (uint64_t bytes = 0; bytes < UINT64_C(1) << 40; bytes = bytes * 7 + 1)
+    for (uint32_t ranks = 1; ranks < 80; ranks += 1 + ranks / 4) {
+        place at = place_of(1, ranks, 4);
+        for (int collective = 0; collective < HKI_COLL_COUNT; collective++)
+            for (uint64_t bytes = 0; bytes < UINT64_C(1) << 40; bytes = bytes * 49 + 1)
                 for (int commutative = 0; commutative < 2; commutative++) {
                     hki_call call = call_of((hki_collective)collective, ranks);
                     call.commutative = commutative;
                     call.root = ranks - 1;
-                    chosen(&call, bytes);
+                    chosen(&at, &call, bytes);
                 }
+        leave(&at);
+    }
 }
 
-static void small_and_large_all_reduces_differ(void **state)
+/* What was measured on two cores: on them, and with more ranks than cores. */
+static void few_ranks_are_served_as_measured(void **state)
 {
     (void)state;
-    hki_call two = call_of(HKI_COLL_ALLREDUCE, 2), eight = call_of(HKI_COLL_ALLREDUCE, 8);
-    hki_call five = call_of(HKI_COLL_ALLREDUCE, 5), many = call_of(HKI_COLL_ALLREDUCE, 100);
-    assert_string_equal(chosen(&two, 8), "recursive_doubling");
-    assert_string_equal(chosen(&two, 1 << 20), "direct");
-    assert_string_equal(chosen(&five, 8), "flat");
-    assert_string_equal(chosen(&eight, 8), "flat");
-    assert_string_equal(chosen(&many, 8), "recursive_multiplying");
-    assert_string_equal(chosen(&eight, 8192), "recursive_doubling");
-    assert_string_equal(chosen(&eight, 65536), "rabenseifner");
-    assert_string_equal(chosen(&eight, 4 << 20), "ring");
-    assert_string_equal(chosen(&many, 64 << 20), "ring");
-    many.commutative = false;
-    assert_string_equal(chosen(&many, 64 << 20), "direct");
+    const hki_collective all = HKI_COLL_ALLREDUCE;
+    assert_string_equal(chosen_once(2, 2, all, 8), "recursive_doubling");
+    assert_string_equal(chosen_once(2, 2, all, 4096), "recursive_doubling");
+    for (uint32_t ranks = 5; ranks <= 8; ranks++) {
+        assert_string_equal(chosen_once(ranks, 2, all, 8), "flat"); /* one round: each rank runs once */
+        assert_string_equal(chosen_once(ranks, 2, all, 1024), "flat");
+        assert_string_equal(chosen_once(ranks, 2, HKI_COLL_BARRIER, 0), "flat");
+    }
+    assert_string_equal(chosen_once(8, 2, HKI_COLL_BROADCAST, 1024), "flat");
+    hki_call eight = call_of(all, 8); /* shares are moved twice: by direct and rabenseifner in the same time */
+    assert_true(hki_algorithm_find(all, chosen_once(8, 2, all, 1 << 20))->sent(&eight) < 2);
+}
+
+/* Two ranks with half a megabyte and more exchange halves, whatever that is called; whole vectors take longer. */
+static void large_vectors_are_halved(void **state)
+{
+    (void)state;
+    for (uint64_t bytes = 512 << 10; bytes <= 64 << 20; bytes *= 2)
+        assert_string_not_equal(chosen_once(2, 2, HKI_COLL_ALLREDUCE, bytes), "recursive_doubling");
+}
+
+static void many_ranks_take_few_rounds_when_small_and_few_bytes_when_large(void **state)
+{
+    (void)state;
+    place many = place_of(1, 64, 64);
+    hki_call call = call_of(HKI_COLL_ALLREDUCE, 64);
+    const hki_algorithm *small = hki_algorithm_find(HKI_COLL_ALLREDUCE, chosen(&many, &call, 8));
+    const hki_algorithm *large = hki_algorithm_find(HKI_COLL_ALLREDUCE, chosen(&many, &call, 64 << 20));
+    assert_true(small->rounds(&call) <= 6);
+    assert_true(large->sent(&call) < 2);
+    call.commutative = false;
+    large = hki_algorithm_find(HKI_COLL_ALLREDUCE, chosen(&many, &call, 64 << 20));
+    assert_true(large->keeps_order);
+    leave(&many);
+}
+
+/* Several hosts: what crosses the network little is chosen. */
+static void hosts_are_told_apart(void **state)
+{
+    (void)state;
+    place at = place_of(2, 2, 2);
+    hki_call call = call_of(HKI_COLL_ALLREDUCE, 4);
+    call.levels = at.cluster->levels;
+    assert_string_equal(chosen(&at, &call, 16 << 20), "hierarchical");
+    leave(&at);
 }
 
 /* Ranks may differ in rank and in-place form only; neither may change the choice. */
+/* Opaque elements, which only a program's own operator reduces. */
+static void types_that_have_no_figures_are_served(void **state)
+{
+    (void)state;
+    place at = place_of(1, 4, 2);
+    hki_call call = call_of(HKI_COLL_ALLREDUCE, 4);
+    const hki_algorithm *algorithm = NULL;
+    uint32_t segments;
+    assert_int_equal(hki_select(at.chooser, &call, HK_OPAQUE(24), HKI_OPS_OTHER, 4096, &algorithm, &segments), HK_OK);
+    assert_non_null(algorithm);
+    leave(&at);
+}
+
 static void what_differs_between_ranks_changes_nothing(void **state)
 {
     (void)state;
     for (int collective = 0; collective < HKI_COLL_COUNT; collective++)
-        for (uint64_t bytes = 1; bytes < UINT64_C(1) << 30; bytes *= 8) {
+        for (uint64_t bytes = 1; bytes < UINT64_C(1) << 30; bytes *= 64) {
+            place one = place_of(3, 4, 2), other = place_of(3, 4, 2);
             hki_call call = call_of((hki_collective)collective, 12);
-            const char *first = chosen(&call, bytes);
+            call.levels = one.cluster->levels;
+            const char *first = chosen(&one, &call, bytes);
+            call.levels = other.cluster->levels;
             call.rank = 7;
             call.in_place = HKI_ALIGNED;
-            assert_string_equal(chosen(&call, bytes), first);
+            call.segments = 8;
+            chosen(&other, &call, 77); /* another history */
+            assert_string_equal(chosen(&other, &call, bytes), first);
+            leave(&one);
+            leave(&other);
         }
+}
+
+static void classes_of_sizes_cover_all(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 250; i++) {
+        uint64_t least = hki_size_class_least(i);
+        assert_int_equal(hki_size_class(least), i);
+        assert_true(hki_size_class_least(i + 1) > least);
+        assert_int_equal(hki_size_class(hki_size_class_least(i + 1) - 1), i);
+    }
+    assert_true(hki_size_class(UINT64_MAX) < HKI_SIZE_CLASSES);
 }
 
 static void segments_grow_with_the_vector(void **state)
 {
     (void)state;
-    const hki_algorithm *chain = hki_algorithm_find(HKI_COLL_BROADCAST, "chain");
-    const hki_algorithm *flat = hki_algorithm_find(HKI_COLL_BROADCAST, "flat");
+    place at = place_of(1, 8, 8);
+    hki_candidate chain = {.algorithm = hki_algorithm_find(HKI_COLL_BROADCAST, "chain")};
+    hki_candidate flat = {.algorithm = hki_algorithm_find(HKI_COLL_BROADCAST, "flat")};
     hki_call call = call_of(HKI_COLL_BROADCAST, 8);
-    assert_int_equal(hki_select_segments(chain, &call, 100), 1);
-    assert_int_equal(hki_select_segments(chain, &call, 1 << 20), 16);
-    assert_int_equal(hki_select_segments(chain, &call, UINT64_C(1) << 40), 64);
-    assert_int_equal(hki_select_segments(flat, &call, UINT64_C(1) << 40), 1);
+    uint32_t last = 0;
+    for (uint64_t bytes = 64; bytes < UINT64_C(1) << 30; bytes *= 64) {
+        hki_question question = hki_question_of(&call, HK_UINT8, HKI_OPS_ADD, bytes);
+        hki_pricer *pricer = hki_chooser_pricer(at.chooser);
+        assert_int_equal(hki_candidate_price(pricer, &question, 0, &chain), HK_OK);
+        assert_int_equal(hki_candidate_price(pricer, &question, 0, &flat), HK_OK);
+        assert_true(chain.segments >= last && flat.segments == 1);
+        last = chain.segments;
+        assert_int_equal(hki_candidate_price(pricer, &question, 4, &chain), HK_OK);
+        assert_int_equal(chain.segments, 4);
+    }
+    assert_true(last > 8);
+    leave(&at);
 }
 
 static void a_setting_forces_and_forbids(void **state)
 {
     (void)state;
-    hki_call call = call_of(HKI_COLL_ALLREDUCE, 8), broadcast = call_of(HKI_COLL_BROADCAST, 3);
-    hki_call call_of_three = call_of(HKI_COLL_ALLREDUCE, 3);
     set("allreduce:ring, broadcast:^flat");
-    assert_string_equal(chosen(&call, 8), "ring");
-    assert_string_not_equal(chosen(&broadcast, 8), "flat");
+    assert_string_equal(chosen_once(8, 2, HKI_COLL_ALLREDUCE, 8), "ring");
+    assert_string_not_equal(chosen_once(8, 2, HKI_COLL_BROADCAST, 8), "flat");
     set("allreduce:^flat,allreduce:^recursive_multiplying");
-    assert_string_equal(chosen(&call_of_three, 8), "recursive_doubling");
+    assert_string_not_equal(chosen_once(8, 2, HKI_COLL_ALLREDUCE, 8), "flat");
+}
+
+static void a_setting_may_say_for_which_sizes(void **state)
+{
+    (void)state;
+    set("allreduce:ring@64K-,allreduce:knomial@-1K,allreduce:rabenseifner@1K-1500");
+    place at = place_of(1, 8, 2);
+    hki_call call = call_of(HKI_COLL_ALLREDUCE, 8);
+    for (int again = 0; again < 2; again++) {
+        assert_string_equal(chosen(&at, &call, 0), "knomial");
+        assert_string_equal(chosen(&at, &call, 1023), "knomial");
+        assert_string_equal(chosen(&at, &call, 1024), "rabenseifner");
+        assert_string_equal(chosen(&at, &call, 1499), "rabenseifner");
+        assert_string_equal(chosen(&at, &call, 1500), "flat");
+        assert_string_equal(chosen(&at, &call, 1536), "flat");
+        assert_string_not_equal(chosen(&at, &call, 65535), "ring");
+        assert_string_equal(chosen(&at, &call, 65536), "ring");
+        assert_string_equal(chosen(&at, &call, UINT64_C(1) << 40), "ring");
+    }
+    leave(&at);
+    set("allreduce:^flat@512-2K");
+    at = place_of(1, 8, 2);
+    assert_string_equal(chosen(&at, &call, 511), "flat");
+    assert_string_not_equal(chosen(&at, &call, 512), "flat");
+    assert_string_not_equal(chosen(&at, &call, 2047), "flat");
+    assert_string_equal(chosen(&at, &call, 2048), "flat");
+    leave(&at);
 }
 
 static void expect_refusal(const char *setting, const hki_call *call, hk_status status, const char *word)
 {
     const hki_algorithm *algorithm = NULL;
     uint32_t segments = 0;
+    hki_cluster *cluster = NULL;
+    hki_chooser *chooser = NULL;
     set(setting);
-    assert_int_equal(hki_select(call, 8, &algorithm, &segments), status);
+    assert_int_equal(hki_cluster_uniform(1, call->ranks, 2, &cluster), HK_OK);
+    hk_status found = hki_chooser_new(cluster, &hki_figures_built_in, &chooser);
+    if (found == HK_OK)
+        found = hki_select(chooser, call, HK_FLOAT32, HKI_OPS_ADD, 8, &algorithm, &segments);
+    assert_int_equal(found, status);
     assert_non_null(strstr(hk_last_error(), word));
     assert_null(algorithm);
+    assert_int_equal(hki_select_check(), status == HK_ERR_SETTING ? HK_ERR_SETTING : HK_OK);
+    hki_chooser_free(chooser);
+    hki_cluster_free(cluster);
 }
 
 static void what_cannot_be_had_is_an_error(void **state)
@@ -133,25 +274,34 @@ static void what_cannot_be_had_is_an_error(void **state)
     expect_refusal("alreduce:ring", &call, HK_ERR_SETTING, "alreduce");
     expect_refusal("ring", &call, HK_ERR_SETTING, "collective:algorithm");
     expect_refusal("allreduce:ring,allreduce:flat", &call, HK_ERR_SETTING, "both");
+    expect_refusal("allreduce:ring@8K-,allreduce:flat@-16K", &call, HK_ERR_SETTING, "both");
+    static const char *const ranges[] = {"allreduce:ring@",      "allreduce:ring@-",     "allreduce:ring@8K",
+                                         "allreduce:ring@8K-4K", "allreduce:ring@8K-8K", "allreduce:ring@x-",
+                                         "allreduce:ring@-8Q"};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        expect_refusal(ranges[i], &call, HK_ERR_SETTING, "64K-");
+    expect_refusal("alltoallv:pairwise@64K-", &call, HK_ERR_SETTING, "know its size");
     expect_refusal("allgather:neighbour_exchange", &odd, HK_ERR_UNSUPPORTED, "even");
     expect_refusal("gatherv:^linear", &(hki_call){.collective = HKI_COLL_GATHERV, .ranks = 3, .commutative = true},
                    HK_ERR_UNSUPPORTED, "forbids");
     call.commutative = false;
     expect_refusal("allreduce:ring", &call, HK_ERR_UNSUPPORTED, "rank order");
-    set("allreduce:nothing");
-    assert_int_equal(hki_select_check(), HK_ERR_SETTING);
-    set("allreduce:ring");
-    assert_int_equal(hki_select_check(), HK_OK);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_is_served),
-        cmocka_unit_test(small_and_large_all_reduces_differ),
+        cmocka_unit_test(few_ranks_are_served_as_measured),
+        cmocka_unit_test(large_vectors_are_halved),
+        cmocka_unit_test(many_ranks_take_few_rounds_when_small_and_few_bytes_when_large),
+        cmocka_unit_test(hosts_are_told_apart),
+        cmocka_unit_test(types_that_have_no_figures_are_served),
         cmocka_unit_test(what_differs_between_ranks_changes_nothing),
+        cmocka_unit_test(classes_of_sizes_cover_all),
         cmocka_unit_test(segments_grow_with_the_vector),
         cmocka_unit_test_teardown(a_setting_forces_and_forbids, forget),
+        cmocka_unit_test_teardown(a_setting_may_say_for_which_sizes, forget),
         cmocka_unit_test_teardown(what_cannot_be_had_is_an_error, forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,169 @@
+#include "cost/candidate.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+enum {
+    RANKS_ALL_PRICED = 8, /* up to so many ranks every candidate is walked */
+    PIECE_LEAST = 4096,   /* bytes: shorter pieces of a pipeline cost more to start than to move */
+    SEGMENTS_MOST = 64,
+    EQUAL_PERCENT = 2, /* prices that differ by no more are equal */
+    GAIN_PERCENT = 3   /* that more segments must bring: they cost a rank steps, which weigh more than a price tells */
+};
+
+/* Whether its pipeline cuts every rank's share, not the whole. */
+static uint64_t piece(const hki_algorithm *algorithm, const hki_question *question)
+{
+    return algorithm->alike ? question->bytes / question->call.ranks : question->bytes;
+}
+
+/* Prices one number of segments. *too_long: it has too many steps. */
+static hk_status price(hki_pricer *pricer, const hki_question *question, const hki_algorithm *algorithm,
+                       uint32_t segments, hki_price *result, bool *too_long)
+{
+    hki_call call = question->call;
+    call.segments = segments;
+    hk_status status =
+        hki_pricer_price(pricer, algorithm, &call, question->type, question->operators, question->bytes, result);
+    *too_long = status == HK_ERR_UNSUPPORTED;
+    return *too_long ? HK_OK : status;
+}
+
+hk_status hki_candidate_price(hki_pricer *pricer, const hki_question *question, uint32_t segments,
+                              hki_candidate *candidate)
+{
+    const hki_algorithm *algorithm = candidate->algorithm;
+    bool too_long;
+    uint32_t first = segments ? segments : 1;
+    candidate->segments = algorithm->segmented ? first : 1;
+    HK_TRY(price(pricer, question, algorithm, candidate->segments, &candidate->price, &too_long));
+    candidate->candidacy = too_long ? HKI_TOO_LONG : HKI_PRICED;
+    if (too_long || segments || !algorithm->segmented)
+        return HK_OK;
+    for (uint32_t more = 2; more <= SEGMENTS_MOST && piece(algorithm, question) / more >= PIECE_LEAST; more *= 2) {
+        hki_price other;
+        HK_TRY(price(pricer, question, algorithm, more, &other, &too_long));
+        if (too_long || other.total_ps > candidate->price.total_ps)
+            break; /* beyond, it only gets worse */
+        if (other.total_ps > candidate->price.total_ps / 100 * (100 - GAIN_PERCENT))
+            continue;
+        candidate->price = other;
+        candidate->segments = more;
+    }
+    return HK_OK;
+}
+
+hk_status hki_segments_find(const hki_model *model, const hki_algorithm *algorithm, const hki_call *call,
+                            uint64_t bytes, uint32_t *segments)
+{
+    hki_pricer *pricer = NULL;
+    hki_candidate candidate = {.algorithm = algorithm};
+    const hki_question question = {.call = *call, .type = model->type, .operators = model->operators, .bytes = bytes};
+    HK_TRY(hki_pricer_new(model->cluster, model->figures, &pricer));
+    hk_status status = hki_candidate_price(pricer, &question, 0, &candidate);
+    hki_pricer_free(pricer);
+    if (status == HK_OK)
+        *segments = candidate.candidacy == HKI_PRICED ? candidate.segments : 1;
+    return status;
+}
+
+/* ---- all ---- */
+
+/* Of equals the first in algos.def is first. */
+static bool better(const hki_candidate *a, const hki_candidate *b)
+{
+    if (a->candidacy != b->candidacy)
+        return a->candidacy < b->candidacy;
+    if (a->candidacy == HKI_PRICED)
+        return a->price.total_ps != b->price.total_ps ? a->price.total_ps < b->price.total_ps
+                                                      : a->algorithm < b->algorithm;
+    return a->form_ps < b->form_ps;
+}
+
+/* Stable. */
+static void sort(hki_candidate *candidates, uint32_t count,
+                 bool (*comes_before)(const hki_candidate *, const hki_candidate *))
+{
+    for (uint32_t i = 1; i < count; i++) {
+        hki_candidate moved = candidates[i];
+        uint32_t k = i;
+        for (; k > 0 && comes_before(&moved, &candidates[k - 1]); k--)
+            candidates[k] = candidates[k - 1];
+        candidates[k] = moved;
+    }
+}
+
+static bool promises_more(const hki_candidate *a, const hki_candidate *b)
+{
+    return a->form_ps < b->form_ps;
+}
+
+/* Lists the collective's algorithms and says of each whether it may be asked at all. */
+static uint32_t list(const hki_pricer *pricer, const hki_wishes *wishes, const hki_question *question,
+                     hki_candidate *candidates)
+{
+    size_t all_count;
+    uint32_t count = 0;
+    const hki_algorithm *all = hki_algorithms(&all_count);
+    hki_call call = question->call;
+    call.segments = 1;
+    for (size_t i = 0; i < all_count && count < HKI_CANDIDATES_MOST; i++) {
+        if (all[i].collective != call.collective)
+            continue;
+        hki_candidate *candidate = &candidates[count++];
+        *candidate = (hki_candidate){.algorithm = &all[i], .segments = 1};
+        candidate->why = hki_algorithm_refuses(&all[i], &call);
+        if (!candidate->why && all[i].hierarchical && !call.levels)
+            candidate->why = "all ranks are equally near each other, so that it would be a flat algorithm over again";
+        if (candidate->why)
+            candidate->candidacy = HKI_REFUSING;
+        else if (hki_wishes_forbid(wishes, &all[i], question->bytes))
+            candidate->candidacy = HKI_FORBIDDEN;
+        else
+            candidate->form_ps = hki_pricer_form(pricer, &all[i], &call, question->bytes);
+    }
+    return count;
+}
+
+/* Of those that are as good as the best, for all that a model can tell, the one in fewest segments and then the first
+ * in algos.def comes first: choices change no more often than they must. */
+static void prefer_simple(hki_candidate *candidates, uint32_t count)
+{
+    uint32_t first = 0;
+    for (uint32_t i = 1; i < count && candidates[i].candidacy == HKI_PRICED; i++) {
+        const hki_candidate *one = &candidates[i], *best = &candidates[first];
+        if (one->price.total_ps > candidates[0].price.total_ps / 100 * (100 + EQUAL_PERCENT))
+            break;
+        if (one->segments < best->segments || (one->segments == best->segments && one->algorithm < best->algorithm))
+            first = i;
+    }
+    hki_candidate preferred = candidates[first];
+    memmove(candidates + 1, candidates, first * sizeof *candidates);
+    candidates[0] = preferred;
+}
+
+hk_status hki_candidates_find(hki_pricer *pricer, const hki_wishes *wishes, const hki_question *question, bool fully,
+                              hki_candidate candidates[HKI_CANDIDATES_MOST], uint32_t *result)
+{
+    uint32_t count = list(pricer, wishes, question, candidates);
+    uint64_t best = UINT64_MAX / 2;
+    bool all = fully || question->call.ranks <= RANKS_ALL_PRICED;
+    sort(candidates, count, promises_more);
+    for (uint32_t i = 0; i < count; i++) {
+        hki_candidate *candidate = &candidates[i];
+        if (candidate->candidacy != HKI_PRICED)
+            continue;
+        if (!all && candidate->form_ps / 2 > best) {
+            candidate->candidacy = HKI_OUTRUN;
+            continue;
+        }
+        HK_TRY(hki_candidate_price(pricer, question, 0, candidate));
+        if (candidate->candidacy == HKI_PRICED && candidate->price.total_ps < best)
+            best = candidate->price.total_ps;
+    }
+    sort(candidates, count, better);
+    prefer_simple(candidates, count);
+    *result = count;
+    return HK_OK;
+}

@@ -1,0 +1,47 @@
+/* The algorithms that could serve a call, each in its best number of segments, with their prices. */
+#ifndef HKI_COST_CANDIDATE_H
+#define HKI_COST_CANDIDATE_H
+
+#include "cost/price.h"
+#include "cost/wish.h"
+
+enum { HKI_CANDIDATES_MOST = 32 };
+
+typedef enum hki_candidacy {
+    HKI_PRICED,
+    HKI_OUTRUN,   /* by the textbook's form alone it takes more than twice as long as the best: not walked */
+    HKI_TOO_LONG, /* its schedule has too many steps to walk */
+    HKI_FORBIDDEN,
+    HKI_REFUSING /* `why` says why */
+} hki_candidacy;
+
+typedef struct hki_candidate {
+    const hki_algorithm *algorithm;
+    uint32_t segments;
+    hki_candidacy candidacy;
+    const char *why;
+    uint64_t form_ps; /* hki_pricer_form: 0: it has none */
+    hki_price price;  /* HKI_PRICED */
+} hki_candidate;
+
+/* What prices are asked about: nothing in it differs between ranks. */
+typedef struct hki_question {
+    hki_call call; /* segments and rank are not looked at */
+    hk_type type;
+    hki_op_class operators;
+    uint64_t bytes;
+} hki_question;
+
+/* All algorithms of the call's collective, the best first, those that were not priced last. `fully`: prices those as
+ * well that the textbook's form rules out. *count ≤ HKI_CANDIDATES_MOST. HK_ERR_NO_MEMORY. */
+hk_status hki_candidates_find(hki_pricer *pricer, const hki_wishes *wishes, const hki_question *question, bool fully,
+                              hki_candidate candidates[HKI_CANDIDATES_MOST], uint32_t *count);
+/* One algorithm that serves the call, in its best number of segments, or (segments > 0) in so many. */
+hk_status hki_candidate_price(hki_pricer *pricer, const hki_question *question, uint32_t segments,
+                              hki_candidate *candidate);
+/* The best number of segments of one algorithm, for whoever has no pricer: 1 where it cannot be priced.
+ * HK_ERR_NO_MEMORY. */
+hk_status hki_segments_find(const hki_model *model, const hki_algorithm *algorithm, const hki_call *call,
+                            uint64_t bytes, uint32_t *segments);
+
+#endif
