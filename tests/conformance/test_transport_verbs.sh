@@ -47,3 +47,28 @@ for protocol in get stream; do
 done
 attempt "messages" "$BUILD_DIR/tests/multi/test_point"
 attempt "deaths" "$BUILD_DIR/tests/fault/test_lost"
+
+# Which transport ranks on two hosts use when nobody says, and what happens when it cannot be had.
+unset HOCKET_TRANSPORT HOCKET_VERBS_DEVICE
+hosts() {
+    # shellcheck disable=SC2016 # the ranks' shells expand it
+    "$HOCKET_PROGRAM" run -n 2 -- bash -c 'HOCKET_HOST=host$$ exec "$0" bench allreduce --max 8 --iters 2 --check' \
+        "$HOCKET_PROGRAM"
+}
+attempt "hosts apart" hosts
+grep -q '2 ranks over verbs,' "$work/log" || { echo "FAILED: verbs was not used" && tail "$work/log" && exit 1; }
+export HOCKET_LOG=warn HOCKET_VERBS_GID=99
+attempt "no usable address" hosts
+grep -q '2 ranks over tcp,' "$work/log" || { echo "FAILED: tcp was not used" && tail "$work/log" && exit 1; }
+[ "$(grep -c 'transport verbs is not usable.*HOCKET_VERBS_GID' "$work/log")" -eq 2 ] ||
+    { echo "FAILED: not one warning a rank" && tail "$work/log" && exit 1; }
+HOCKET_TRANSPORT=verbs hosts >"$work/log" 2>&1 && echo "FAILED: forced without an address" && exit 1
+grep -q 'no RoCE address' "$work/log" || { echo "FAILED: the error does not say why" && tail "$work/log" && exit 1; }
+unset HOCKET_VERBS_GID
+export HOCKET_VERBS_LIBRARY=$work/nothing
+attempt "no library" hosts
+grep -q '2 ranks over tcp,' "$work/log" || { echo "FAILED: tcp was not used" && tail "$work/log" && exit 1; }
+grep -q 'verbs' "$work/log" && echo "FAILED: words about what nobody asked for" && exit 1
+HOCKET_TRANSPORT=verbs hosts >"$work/log" 2>&1 && echo "FAILED: forced without a library" && exit 1
+grep -q 'libibverbs does not load' "$work/log" || { echo "FAILED: the error does not say why" && tail "$work/log" && exit 1; }
+echo "ok: falls back, or says why not"

@@ -4,25 +4,18 @@
  * threads or two processes.
  */
 #include "../conformance/pair.h"
-#include "../fake_verbs/faults.h"
+#include "fake_fabric.h"
 
 #include "comm/plugin.h"
 
-#include <dlfcn.h>
-#include <ftw.h>
-#include <infiniband/verbs.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
 
 #include <cmocka.h>
 
-#define LIBRARY HOCKET_BUILD "/tests/fake_verbs/libibverbs.so.1"
-
-static pair_transport verbs = {.name = "verbs", .settings = "VERBS_LIBRARY=" LIBRARY " VERBS_DEVICE=fake0,fake1"};
-static fake_faults *faults;
-static void (*raise_event)(int type);
-static char folder[] = "/tmp/hocket-fake-verbs-XXXXXX";
+static pair_transport verbs = {.name = "verbs",
+                               .settings = "VERBS_LIBRARY=" FAKE_VERBS_LIBRARY " VERBS_DEVICE=fake0,fake1"};
 
 static uint64_t count(pair_end *end, const char *name)
 {
@@ -83,9 +76,7 @@ static bool dead_peer_body(pair_end *end)
     hk_frame frame = {.kind = 2};
     CHECK(come_up(end));
     if (end->index == 0) {
-        atomic_store(&faults->fail_status, IBV_WC_RETRY_EXC_ERR);
-        atomic_store(&faults->fail_opcode, IBV_WR_RDMA_WRITE_WITH_IMM);
-        atomic_store(&faults->fail_in, 1);
+        fabric_fail(IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WC_RETRY_EXC_ERR, 1);
         (void)end->ops->send(end->link, &frame, NULL, 0);
         CHECK(lost(end, "does not answer any more"));
         CHECK(end->ops->send(end->link, &frame, NULL, 0) == HK_TRANSPORT_LOST);
@@ -107,9 +98,7 @@ static bool silent_body(pair_end *end)
 {
     CHECK(come_up(end));
     if (end->index == 0) {
-        atomic_store(&faults->fail_status, IBV_WC_RETRY_EXC_ERR);
-        atomic_store(&faults->fail_opcode, IBV_WR_RDMA_WRITE);
-        atomic_store(&faults->fail_in, 1);
+        fabric_fail(IBV_WR_RDMA_WRITE, IBV_WC_RETRY_EXC_ERR, 1);
         CHECK(lost(end, "does not answer any more"));
         CHECK(count(end, "probes") == 1);
     }
@@ -403,74 +392,31 @@ static void lost_datagrams_are_said_again(void **state)
     }
 }
 
-/* ---- the fake ---- */
-
-static int whole(void **state)
-{
-    (void)state;
-    int64_t queue_pairs = atomic_load(&faults->queue_pairs), regions = atomic_load(&faults->regions);
-    memset(faults, 0, sizeof *faults);
-    atomic_store(&faults->queue_pairs, queue_pairs);
-    atomic_store(&faults->regions, regions);
-    return 0;
-}
-
-static bool find(void *object, const char *name, void *function)
-{
-    void *symbol = dlsym(object, name);
-    memcpy(function, &symbol, sizeof symbol);
-    return symbol != NULL;
-}
-
 static int start(void **state)
 {
-    (void)state;
-    fake_faults *(*get_faults)(void);
-    void *object;
-    if (mkdtemp(folder) == NULL || setenv("FAKE_VERBS_FABRIC", folder, 1) != 0 ||
-        setenv("FAKE_VERBS_DEVICES", "fake0,fake1", 1) != 0 || (object = dlopen(LIBRARY, RTLD_NOW)) == NULL ||
-        !find(object, "fake_verbs_faults", &get_faults) || !find(object, "fake_verbs_event", &raise_event))
-        return -1;
-    faults = get_faults();
-    if (hki_plugin_load("verbs", &verbs.ops) == HK_OK)
+    if (fabric_start(state) == 0 && hki_plugin_load("verbs", &verbs.ops) == HK_OK)
         return 0;
     fprintf(stderr, "%s\n", hk_last_error());
     return -1;
 }
 
-static int delete_one(const char *path, const struct stat *status, int kind, struct FTW *where)
-{
-    (void)status;
-    (void)kind;
-    (void)where;
-    return remove(path);
-}
-
-static int end_all(void **state)
-{
-    (void)state;
-    return nftw(folder, delete_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(an_error_completion_ends_the_link_and_names_the_peer, whole),
-        cmocka_unit_test_setup(a_silent_peer_is_asked_for_a_sign_of_life, whole),
-        cmocka_unit_test_setup(short_queues_lose_nothing, whole),
-        cmocka_unit_test_setup(frames_are_in_order_when_requests_are_slow, whole),
-        cmocka_unit_test_setup(a_frame_waits_for_its_data_on_all_devices, whole),
-        cmocka_unit_test_setup(a_large_message_is_written_and_not_copied_a_small_one_is_one_request, whole),
-        cmocka_unit_test_setup(a_refused_registration_leaves_another_way, whole),
-        cmocka_unit_test_setup(a_link_without_memory_is_lost_with_a_reason, whole),
-        cmocka_unit_test_setup(an_asynchronous_event_ends_the_links_that_it_concerns, whole),
-        cmocka_unit_test_setup(an_event_wakes_who_sleeps, whole),
-        cmocka_unit_test_setup(lost_datagrams_are_said_again, whole),
+        cmocka_unit_test_setup(an_error_completion_ends_the_link_and_names_the_peer, fabric_whole),
+        cmocka_unit_test_setup(a_silent_peer_is_asked_for_a_sign_of_life, fabric_whole),
+        cmocka_unit_test_setup(short_queues_lose_nothing, fabric_whole),
+        cmocka_unit_test_setup(frames_are_in_order_when_requests_are_slow, fabric_whole),
+        cmocka_unit_test_setup(a_frame_waits_for_its_data_on_all_devices, fabric_whole),
+        cmocka_unit_test_setup(a_large_message_is_written_and_not_copied_a_small_one_is_one_request, fabric_whole),
+        cmocka_unit_test_setup(a_refused_registration_leaves_another_way, fabric_whole),
+        cmocka_unit_test_setup(a_link_without_memory_is_lost_with_a_reason, fabric_whole),
+        cmocka_unit_test_setup(an_asynchronous_event_ends_the_links_that_it_concerns, fabric_whole),
+        cmocka_unit_test_setup(an_event_wakes_who_sleeps, fabric_whole),
+        cmocka_unit_test_setup(lost_datagrams_are_said_again, fabric_whole),
     };
-    if (access(LIBRARY, R_OK) != 0) {
-        fprintf(stderr, "SKIPPED: built without libibverbs-dev: the verbs transport was NOT tried\n");
+    if (!fabric_there())
         return 77;
-    }
     setenv("HOCKET_TRANSPORT_PATH", HOCKET_BUILD "/lib/hocket", 1);
-    return cmocka_run_group_tests_name("verbs", tests, start, end_all);
+    return cmocka_run_group_tests_name("verbs", tests, start, fabric_end);
 }
