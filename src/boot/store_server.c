@@ -85,12 +85,13 @@ static void drop(server *self, client *one)
     free(one);
 }
 
+/* Who hung up of its own accord was not turned away: a rank that tries several places leaves a slow one. */
 static void refuse(server *self, client *one, const char *why)
 {
     char from[HKI_ADDRESS_TEXT];
     const char *ending;
     hki_address_text(&one->from, from);
-    if (hki_refusals_add(&self->refusals, &one->from, why, &ending))
+    if (!one->shake.hung_up && hki_refusals_add(&self->refusals, &one->from, why, &ending))
         hki_log(HK_LOG_WARN, "store: turned away %s: %s%s", from, why, ending);
     drop(self, one);
 }

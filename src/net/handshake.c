@@ -199,8 +199,10 @@ static uint8_t *text_of(hki_handshake *shake, size_t *bytes)
 static hki_shake lose(hki_handshake *shake, int error)
 {
     shake->reason = error == 0 ? "the other end hung up during the handshake" : strerror(error);
+    shake->hung_up = error == 0 || error == ECONNRESET || error == EPIPE;
     if (met_alert(shake)) {
         shake->turned_down = true;
+        shake->hung_up = false;
         shake->reason = "the other end wants TLS: HOCKET_TLS is off here and required there";
     } else if (error == EPROTO && shake->stream->tls != NULL) {
         shake->turned_down = true;
@@ -240,7 +242,8 @@ static hki_shake secure(hki_handshake *shake)
     hki_tls_state state = hki_tls_step(shake->stream->tls, &shake->writing);
     if (state == HKI_TLS_AGAIN || state == HKI_TLS_READY)
         return state == HKI_TLS_READY ? HKI_SHAKE_DONE : HKI_SHAKE_AGAIN;
-    shake->turned_down = state != HKI_TLS_HUNG_UP;
+    shake->hung_up = state == HKI_TLS_HUNG_UP;
+    shake->turned_down = !shake->hung_up;
     snprintf(shake->told, sizeof shake->told, "%s", hki_tls_reason(shake->stream->tls));
     shake->reason = shake->told;
     return HKI_SHAKE_FAILED;

@@ -88,6 +88,7 @@ typedef struct hki_handshake {
     bool writing; /* waits until the socket is writable, else readable */
     bool later;
     bool turned_down;    /* failed for good: the other end refuses this one, or is of another kind */
+    bool hung_up;        /* failed: the other end closed or reset the connection, and did not say why */
     hki_shake_step step; /* being sent or awaited */
     size_t moved;        /* bytes of it so far */
     hki_purpose purpose; /* server: as the client says, once the hello has been heard */

@@ -599,6 +599,38 @@ static void silent_connections_give_way(void **state)
     hk_store_free(server);
 }
 
+static void count_warnings(hk_log_level level, const char *line, void *context)
+{
+    (void)line;
+    if (level <= HK_LOG_WARN)
+        atomic_fetch_add((atomic_int *)context, 1);
+}
+
+/* A rank that tries several places at once, or whose dial crosses another's, leaves half-way: no refusal, and no news.
+ */
+static void who_leaves_of_its_own_accord_is_no_news(void **state)
+{
+    (void)state;
+    atomic_int warnings = 0;
+    hk_store *server, *client;
+    uint16_t port = free_port();
+    const hki_address at = {.family = AF_INET, .port = port, .bytes = {127, 0, 0, 1}};
+    assert_int_equal(hk_store_tcp("127.0.0.1", port, 1, right_key, KEY_BYTES, 5, &server), HK_OK);
+    hk_set_log(count_warnings, HK_LOG_WARN, &warnings);
+    for (int i = 0; i < 10; i++) {
+        const struct linger reset = {.l_onoff = i % 2};
+        int fd = hki_socket_connect(&at, 0);
+        assert_true(fd >= 0);
+        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+        close(fd);
+    }
+    assert_int_equal(hk_store_tcp("127.0.0.1", port, 0, right_key, KEY_BYTES, 5, &client), HK_OK);
+    hk_store_free(client);
+    hk_store_free(server);
+    hk_set_log(NULL, HK_LOG_NONE, NULL);
+    assert_int_equal(atomic_load(&warnings), 0);
+}
+
 /* ---------------------------------------------------------------------------------------------------------------
  * TLS
  * ------------------------------------------------------------------------------------------------------------- */
@@ -630,6 +662,7 @@ static int run_with_tls(void)
         cmocka_unit_test(two_jobs_at_once_do_not_meet),
         cmocka_unit_test(ranks_meet_by_a_unique_id),
         cmocka_unit_test(silent_connections_give_way),
+        cmocka_unit_test(who_leaves_of_its_own_accord_is_no_news),
     };
     return cmocka_run_group_tests_name("boot_tcp with TLS", tests, with_tls, without_tls);
 }
@@ -661,6 +694,7 @@ int main(void)
         cmocka_unit_test(an_id_with_another_key_leads_nowhere),
         cmocka_unit_test(a_thousand_strangers_stop_nobody),
         cmocka_unit_test(silent_connections_give_way),
+        cmocka_unit_test(who_leaves_of_its_own_accord_is_no_news),
     };
     return cmocka_run_group_tests_name("boot_tcp", tests, NULL, NULL) + run_with_tls();
 }

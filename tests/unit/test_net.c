@@ -295,6 +295,7 @@ static void who_does_not_is_not_asked_about(void **state)
     assert_int_equal(server, HKI_SHAKE_FAILED);
     assert_int_equal(client, HKI_SHAKE_FAILED);
     assert_int_equal(both.asked, 0);
+    assert_false(both.server.hung_up);
     assert_non_null(strstr(both.server.reason, "key"));
     part(&both);
 }
@@ -467,6 +468,7 @@ static void a_hang_up_at_any_byte_ends_it(void **state)
         assert_int_equal(hki_handshake_step(&both.server), HKI_SHAKE_AGAIN);
         shutdown(both.fd[0], SHUT_WR);
         assert_int_equal(hki_handshake_step(&both.server), HKI_SHAKE_FAILED);
+        assert_true(both.server.hung_up); /* who leaves is not refused */
         assert_int_equal(hki_handshake_step(&both.server), HKI_SHAKE_FAILED);
         part(&both);
     }

@@ -305,11 +305,14 @@ static hki_verdict_code admit(void *context, const hki_parties *parties)
     return HKI_ACCEPT;
 }
 
+/* Who hangs up unproved was not refused: most likely a rank whose dial has crossed this one's, and which gave it up. */
 static void complain(const hki_attempt *attempt, const char *why)
 {
     hk_transport *transport = attempt->transport;
     char from[HKI_ADDRESS_TEXT];
     const char *ending;
+    if (attempt->shake.hung_up)
+        return;
     atomic_fetch_add(&transport->control.refused, 1);
     if (!hki_refusals_add(&transport->control.refusals, &attempt->address, why, &ending))
         return;
