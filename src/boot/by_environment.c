@@ -293,6 +293,19 @@ bool hki_boot_torch_place(void)
     return !hki_boot_place_taken(mark);
 }
 
+static hk_status choose_ports(uint16_t master, hki_spot *where)
+{
+    uint16_t own = (uint16_t)hki_setting_integer(HKI_SET_PORT);
+    where->first = own != 0 ? own : (uint16_t)(master + 1);
+    where->ports = own != 0 ? 1 : HKI_PORTS_TRIED;
+    if (own == 0 && master > UINT16_MAX - HKI_PORTS_TRIED)
+        return hki_error(HK_ERR_SETTING,
+                         "MASTER_PORT=%u: there are no %d ports after it, one of which rank 0 takes; set HOCKET_PORT "
+                         "to one that is free",
+                         master, (int)HKI_PORTS_TRIED);
+    return HK_OK;
+}
+
 hk_status hki_boot_by_torch(const hk_options *given, hki_boot **boot)
 {
     char mark[256];
@@ -303,14 +316,11 @@ hk_status hki_boot_by_torch(const hk_options *given, hki_boot **boot)
     for (int i = 0; i < TORCH_NAMES; i++)
         values[i] = hki_environment(torch_names[i]);
     if (!whole(values[TORCH_RANKS], 1, 1 << 20, &ranks) || !whole(values[TORCH_RANK], 0, ranks - 1, &rank) ||
-        !whole(values[TORCH_PORT], 1, UINT16_MAX - HKI_PORTS_TRIED, &port) ||
-        strlen(values[TORCH_ADDRESS]) >= sizeof where.host)
+        !whole(values[TORCH_PORT], 1, UINT16_MAX, &port) || strlen(values[TORCH_ADDRESS]) >= sizeof where.host)
         return hki_error(HK_ERR_SETTING, "RANK=%s WORLD_SIZE=%s MASTER_ADDR=%s MASTER_PORT=%s make no sense together",
                          values[TORCH_RANK], values[TORCH_RANKS], values[TORCH_ADDRESS], values[TORCH_PORT]);
     snprintf(where.host, sizeof where.host, "%s", values[TORCH_ADDRESS]);
-    uint16_t own = (uint16_t)hki_setting_integer(HKI_SET_PORT);
-    where.first = own != 0 ? own : (uint16_t)(port + 1);
-    where.ports = own != 0 ? 1 : HKI_PORTS_TRIED;
+    HK_TRY(choose_ports((uint16_t)port, &where));
     options.rank = (int)rank;
     options.ranks = (int)ranks;
     torch_mark(mark);

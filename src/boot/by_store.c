@@ -88,10 +88,14 @@ static char *payloads(const exchange *x)
     return x->result + sizeof(result_header) + (size_t)x->self->boot.place.ranks * sizeof(uint64_t);
 }
 
-/* A store of the caller's does not record errors, so its status is named here. */
+/* A store of the caller's does not record errors, so its status is named here; one of ours has said more. */
 static hk_status store_failed(const exchange *x, hk_status status, const char *what, const char *key)
 {
     const hki_place *place = &x->self->boot.place;
+    char text[512];
+    snprintf(text, sizeof text, "%s", hk_last_error());
+    if (x->self->owned)
+        return hki_error(HK_ERR_BOOTSTRAP, "rank %d of job %s: %s", place->rank, x->self->name, text);
     return hki_error(HK_ERR_BOOTSTRAP, "rank %d of job %s: the store failed to %s key %s: %s", place->rank,
                      x->self->name, what, key, hk_status_string(status));
 }

@@ -192,6 +192,12 @@ HOCKET_JOIN_TIMEOUT=2 by_hand HOCKET_RANK sh -c \
     "[ \$HOCKET_RANK = 2 ] && export HOCKET_RANK=1; exec '$ranks' rank 3" && failed "two of one rank join"
 said "two of one rank" <(cat "$work"/err[12]) 'rank 1 has already joined'
 said "two of one rank" "$work/err0" 'rank 2 of 3 did not arrive'
+# Rank 0 dies while the others join: they say so, and not only that the store failed.
+export HOCKET_STORE=tcp://127.0.0.1:$(free_port)
+runs=$((runs + 1))
+by_hand HOCKET_RANK sh -c "case \$HOCKET_RANK in 2) exit 1 ;; 0) exec timeout -s KILL 3 '$ranks' rank 3 ;; esac
+    exec '$ranks' rank 3" && failed "rank 0 died, and nobody minds"
+said "rank 0 died" "$work/err1" 'rank 1 of job hocket: the rank that serves the others ended'
 # Beyond this machine without a key: refused, and the setting named.
 HOCKET_RANK=0 HOCKET_STORE=tcp://0.0.0.0:$(free_port) timeout 60 "$ranks" rank 3 2>"$work/err" && failed "no key"
 said "no key" "$work/err" HOCKET_KEY_FILE
@@ -230,6 +236,13 @@ runs=$((runs + 1))
 WORLD_SIZE=3 MASTER_ADDR=localhost MASTER_PORT=$master by_hand RANK "$ranks" rank 3 || failed "torchrun's variables"
 said "torchrun's variables" "$work/out0" 'three contexts'
 kill $agent
+# No room behind MASTER_PORT: HOCKET_PORT says where else.
+runs=$((runs + 1))
+export WORLD_SIZE=3 MASTER_ADDR=localhost MASTER_PORT=65530
+RANK=0 timeout 60 "$ranks" rank 3 2>"$work/err" && failed "MASTER_PORT=65530"
+said "MASTER_PORT=65530" "$work/err" 'set HOCKET_PORT'
+HOCKET_PORT=$(free_port) by_hand RANK "$ranks" rank 3 || failed "MASTER_PORT=65530 with HOCKET_PORT"
+unset WORLD_SIZE MASTER_ADDR MASTER_PORT
 # Three of the four are no place.
 runs=$((runs + 1))
 RANK=1 WORLD_SIZE=3 MASTER_ADDR=localhost timeout 60 "$ranks" alone 2>"$work/err" || failed "three of torchrun's four"
