@@ -23,7 +23,9 @@ enum {
 typedef struct hki_shm_address {
     uint32_t version, bytes;
     struct sockaddr_un name;
+    uint16_t zero;
 } hki_shm_address;
+_Static_assert(sizeof(hki_shm_address) == 10 + sizeof(struct sockaddr_un), "a gap would tell others what it holds");
 
 /* ---- ends of links ---- */
 
