@@ -227,8 +227,7 @@ static hk_status fill(hki_context *context, const hk_options *options, hki_boot 
     open_engine(context, options);
     HK_TRY(open_transports(context));
     HK_TRY(hki_agree_on_links(context, boot));
-    bool mappable = context->transport_count > 0;
-    hki_scratch_open(&context->scratch, mappable ? context->ops[0] : NULL, mappable ? context->transports[0] : NULL);
+    hki_scratch_open(&context->scratch, context->ops, context->transports, context->transport_count);
     hki_log(HK_LOG_INFO, "rank %u of %u, found by %s", context->rank, context->ranks, place->source);
     return HK_OK;
 }
@@ -244,7 +243,7 @@ static hki_context *new_context(void)
     hki_list_init(&context->spare);
     hki_list_init(&context->plain);
     hki_plan_cache_open(&context->plans, (size_t)hki_setting_integer(HKI_SET_PLAN_CACHE));
-    hki_scratch_open(&context->scratch, NULL, NULL);
+    hki_scratch_open(&context->scratch, NULL, NULL, 0);
     pthread_mutex_init(&context->lock, NULL);
     context->eager = SIZE_MAX;
     context->figures = hki_figures_built_in;

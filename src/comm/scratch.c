@@ -21,11 +21,20 @@ static header *header_of(void *memory)
     return (header *)(void *)((char *)memory - LINE);
 }
 
-void hki_scratch_open(hki_scratch_pool *pool, const hk_transport_ops *ops, hk_transport *transport)
+void hki_scratch_open(hki_scratch_pool *pool, const hk_transport_ops *const *ops, hk_transport *const *transports,
+                      uint32_t count)
 {
     memset(pool, 0, sizeof *pool);
-    pool->ops = ops && ops->alloc ? ops : NULL;
-    pool->transport = transport;
+    if (count > 0 && ops[0]->alloc) {
+        pool->ops = ops[0];
+        pool->transport = transports[0];
+    }
+    for (uint32_t i = 1; i < count && pool->ops && !pool->also_ops; i++) {
+        if (ops[i]->register_memory && ops[i]->unregister_memory) {
+            pool->also_ops = ops[i];
+            pool->also = transports[i];
+        }
+    }
     pool->cap = KEPT_BYTES;
     for (int class = 0; class < HKI_SCRATCH_CLASSES; class ++)
         hki_list_init(&pool->spare[class]);
@@ -33,6 +42,8 @@ void hki_scratch_open(hki_scratch_pool *pool, const hk_transport_ops *ops, hk_tr
 
 static void release(hki_scratch_pool *pool, header *block)
 {
+    if (block->mappable && pool->also_ops)
+        pool->also_ops->unregister_memory(pool->also, block);
     if (block->mappable)
         pool->ops->free(pool->transport, block);
     else
@@ -58,6 +69,8 @@ static header *make(hki_scratch_pool *pool, uint32_t class)
     bool mappable = false;
     if (pool->ops && bytes >= MAPPABLE_BYTES)
         block = pool->ops->alloc(pool->transport, bytes);
+    if (block && pool->also_ops)
+        (void)pool->also_ops->register_memory(pool->also, block, bytes);
     if (block)
         mappable = true;
     else if (posix_memalign((void **)&block, LINE, bytes) != 0)

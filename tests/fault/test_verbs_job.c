@@ -64,7 +64,7 @@ static void run_broken(const char *settings, enum ibv_wr_opcode opcode)
 static void reads_that_fail_go_on_as_streams(void **state)
 {
     (void)state;
-    run_broken(SETTINGS " HOCKET_PROTOCOL=get", IBV_WR_RDMA_READ);
+    run_broken(SETTINGS " HOCKET_PROTOCOL=get HOCKET_ALGORITHM=allreduce:ring", IBV_WR_RDMA_READ);
 }
 
 /* Among writes with an immediate those of frames are most; they would end the link. The shares of long ones have plain
