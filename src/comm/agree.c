@@ -1,9 +1,12 @@
 #include "comm/agree.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/settings.h"
 #include "comm/place.h"
 #include "comm/seat.h"
+#include "cost/pack.h"
+#include "cost/tuning.h"
 #include "topo/cpu_runs.h"
 
 #include <stdio.h>
@@ -218,14 +221,47 @@ static hk_status link_all(hki_context *context, const hki_card *cards)
     return HK_OK;
 }
 
+/* Rank 0's figures of the cost model go to all, unless they are the built-in ones, which all have. */
+static hk_status tell_figures(const hki_context *context, hki_card *own)
+{
+    hki_figures figures;
+    unsigned char packed[HKI_PACKED_FIGURES_MOST];
+    if (context->rank != 0)
+        return HK_OK;
+    HK_TRY(hki_tuning_find(&figures));
+    if (memcmp(&figures, &hki_figures_built_in, sizeof figures) == 0)
+        return HK_OK;
+    size_t bytes = hki_figures_pack(&figures, packed);
+    if (!hki_card_add(own, HKI_CARD_FIGURES, packed, bytes))
+        hki_log(HK_LOG_WARN, "the tuned figures are not used: there is no room to hand them on beside many addresses");
+    return HK_OK;
+}
+
+/* All take what rank 0 told, rank 0 too: values lose digits on the way. */
+static hk_status take_figures(hki_context *context, const hki_card *first)
+{
+    size_t bytes;
+    const unsigned char *packed = hki_card_find(first, HKI_CARD_FIGURES, 0, &bytes);
+    if (packed && !hki_figures_unpack(packed, bytes, &context->figures))
+        return hki_error(HK_ERR_BOOTSTRAP, "rank 0 on %s told figures of the cost model that do not fit together",
+                         context->peers[0].host_name);
+    return HK_OK;
+}
+
 hk_status hki_agree_on_links(hki_context *context, hki_boot *boot)
 {
     hki_card own = {{0}}, *cards = calloc(context->ranks, sizeof *cards);
+    hk_status tuned = HK_OK;
     hk_status status = cards ? tell_addresses(context, &own) : hki_error(HK_ERR_NO_MEMORY, "no memory for addresses");
     if (status == HK_OK) {
         hki_seat_tell(context, &own);
+        tuned = tell_figures(context, &own); /* if they cannot be had, the others need not wait to learn it */
         status = hki_boot_exchange(boot, &own, sizeof own, cards, hki_setting_seconds(HKI_SET_JOIN_TIMEOUT));
     }
+    if (status == HK_OK)
+        status = tuned;
+    if (status == HK_OK)
+        status = take_figures(context, cards);
     if (status == HK_OK)
         status = hki_seat_take(context, cards);
     if (status == HK_OK)
