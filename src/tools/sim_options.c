@@ -1,13 +1,8 @@
 /* The command line of hocket sim. */
-#include "base/settings.h"
-#include "bench/bench_cell.h"
+#include "tools/options.h"
 #include "tools/sim.h"
 
-#include <errno.h>
 #include <getopt.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST_HOSTS = 1 << 24, MOST_TOP = 100000, DEFAULT_TOP = 10, BYTES_DEFAULT = 1 << 20 };
 
@@ -23,7 +18,9 @@ enum { MOST_HOSTS = 1 << 24, MOST_TOP = 100000, DEFAULT_TOP = 10, BYTES_DEFAULT 
     X("type", 'T', "T", "element type (float32)")                                                                      \
     X("op", 'o', "OP", "operator (sum)")                                                                               \
     X("root", 'R', "R", "root (0)")                                                                                    \
-    X("figures", 'f', "F", "built-in, or textbook:A/B/G: A us a message, B and G ns a byte (built-in)")                \
+    X("figures", 'f', "F",                                                                                             \
+      "built-in, a file of hocket tune, or textbook:A/B/G: A us a message, B and G ns a byte; else "                   \
+      "built-in")                                                                                                      \
     X("top", 'k', "K", "how many links and legs of the critical path are listed (10)")                                 \
     X("json", 'j', "FILE", "writes the results as JSON")                                                               \
     X("timeline", 'l', "FILE", "writes a trace for Perfetto or chrome://tracing")                                      \
@@ -58,120 +55,45 @@ void hki_sim_usage(FILE *out)
     }
 }
 
-static bool wrong(const char *option, const char *text, const char *wanted)
+static bool read_segments(const hki_option *option, uint32_t *segments)
 {
-    fprintf(stderr, "hocket sim: --%s takes %s, not \"%s\"\n", option, wanted, text);
-    return false;
+    return hki_option_number(option, 1, 64, segments) &&
+           ((*segments & (*segments - 1)) == 0 || hki_option_wrong(option, "a power of two up to 64"));
 }
 
-static bool read_number(const char *option, uint32_t least, uint32_t most, uint32_t *number)
+static const char *option_name(int letter)
 {
-    char *end, wanted[64];
-    errno = 0;
-    unsigned long long value = strtoull(optarg, &end, 10);
-    if (optarg[0] >= '0' && optarg[0] <= '9' && !*end && errno == 0 && value >= least && value <= most) {
-        *number = (uint32_t)value;
-        return true;
-    }
-    snprintf(wanted, sizeof wanted, "a number from %u to %u", least, most);
-    return wrong(option, optarg, wanted);
-}
-
-/* One of the three numbers of textbook:A/B/G; moves behind it. */
-static bool read_figure(const char **text, char behind, double *value)
-{
-    char *end;
-    *value = strtod(*text, &end);
-    bool good = end != *text && *end == behind && isfinite(*value) && *value >= 0 && *value <= 1e9;
-    *text = end + (*end != '\0');
-    return good;
-}
-
-/* Bytes a second that no network is in the way of. */
-static const uint64_t plenty = UINT64_C(500000000000000);
-
-/* Every link alike, nothing shared, and time only for what the textbook counts. */
-static void textbook(double alpha_us, double beta_ns, double gamma_ns, hki_figures *figures)
-{
-    uint64_t alpha = (uint64_t)llround(alpha_us * 1e6), gamma = (uint64_t)llround(gamma_ns * 1024e3);
-    *figures = (hki_figures){.nic_rate = plenty, .reduce_origin = HKI_GIVEN, .host_origin = HKI_GIVEN};
-    for (int link = 0; link < HKI_LINK_CLASSES; link++)
-        figures->link[link] = (hki_link_figures){.range = {{.upto = UINT64_MAX,
-                                                            .alpha_ps = alpha,
-                                                            .beta_ps = (uint64_t)llround(beta_ns * 1024e3),
-                                                            .overhead_ps = alpha}},
-                                                 .ranges = 1,
-                                                 .origin = HKI_GIVEN};
-    for (int type = 0; type < HK_TYPE_COUNT; type++)
-        for (int operators = 0; operators < HKI_OP_CLASSES; operators++)
-            figures->gamma_ps[type][operators] = gamma;
-}
-
-static bool read_figures(hki_sim_request *request)
-{
-    static const char prefix[] = "textbook:";
-    double alpha, beta, gamma;
-    request->figures_name = optarg;
-    if (strcmp(optarg, "built-in") == 0) {
-        request->figures = hki_figures_built_in;
-        return true;
-    }
-    const char *text = optarg + sizeof prefix - 1;
-    if (strncmp(optarg, prefix, sizeof prefix - 1) != 0 || !read_figure(&text, '/', &alpha) ||
-        !read_figure(&text, '/', &beta) || !read_figure(&text, '\0', &gamma))
-        return wrong("figures", optarg, "built-in, or textbook:A/B/G like textbook:2/0.1/0.05");
-    textbook(alpha, beta, gamma, &request->figures);
-    return true;
-}
-
-static bool read_type(hki_sim_request *request)
-{
-    int type = hki_bench_type_find(optarg);
-    if (type < 0)
-        return wrong("type", optarg, "an element type like float32");
-    request->type = (hk_type)type;
-    return true;
-}
-
-static bool read_op(hki_sim_request *request)
-{
-    int op = hki_bench_op_find(optarg);
-    if (op < 0)
-        return wrong("op", optarg, "an operator like sum");
-    request->op = (hk_op)op;
-    return true;
-}
-
-static bool read_segments(hki_sim_request *request)
-{
-    uint32_t *segments = &request->segments;
-    return read_number("segments", 1, 64, segments) &&
-           ((*segments & (*segments - 1)) == 0 || wrong("segments", optarg, "a power of two up to 64"));
+    for (const struct option *option = long_options; option->name; option++)
+        if (option->val == letter)
+            return option->name;
+    return "";
 }
 
 static bool take_option(hki_sim_request *request, int letter)
 {
+    const hki_option option = {"hocket sim", option_name(letter), optarg};
     switch (letter) {
     case 'b':
-        return hki_parse_bytes(optarg, &request->bytes) || wrong("bytes", optarg, "a size like 64K or 1G");
+        return hki_option_bytes(&option, &request->bytes);
     case 'H':
-        return read_number("hosts", 1, MOST_HOSTS, &request->hosts);
+        return hki_option_number(&option, 1, MOST_HOSTS, &request->hosts);
     case 'r':
-        return read_number("ranks-per-host", 1, MOST_HOSTS, &request->per_host);
+        return hki_option_number(&option, 1, MOST_HOSTS, &request->per_host);
     case 'c':
-        return read_number("capacity", 1, HKI_TOPOLOGY_PUS_MAX, &request->capacity);
+        return hki_option_number(&option, 1, HKI_TOPOLOGY_PUS_MAX, &request->capacity);
     case 'R':
-        return read_number("root", 0, MOST_HOSTS, &request->root);
+        return hki_option_number(&option, 0, MOST_HOSTS, &request->root);
     case 'k':
-        return read_number("top", 0, MOST_TOP, &request->top);
+        return hki_option_number(&option, 0, MOST_TOP, &request->top);
     case 's':
-        return read_segments(request);
+        return read_segments(&option, &request->segments);
     case 'T':
-        return read_type(request);
+        return hki_option_type(&option, &request->type);
     case 'o':
-        return read_op(request);
+        return hki_option_op(&option, &request->op);
     case 'f':
-        return read_figures(request);
+        request->figures_name = optarg;
+        return hki_option_figures(&option, &request->figures);
     case 'a':
         request->algorithms = optarg;
         return true;
@@ -190,25 +112,6 @@ static bool take_option(hki_sim_request *request, int letter)
     default:
         return false;
     }
-}
-
-static bool take_collective(int argc, char **argv, hki_sim_request *request)
-{
-    if (optind == argc) {
-        fprintf(stderr, "hocket sim: which collective? For example: hocket sim allreduce --bytes 64M --hosts 512\n");
-        return false;
-    }
-    if (optind + 1 < argc) {
-        fprintf(stderr, "hocket sim: one collective at a time, but \"%s\" follows\n", argv[optind + 1]);
-        return false;
-    }
-    int collective = hki_collective_find(argv[optind]);
-    if (collective < 0) {
-        fprintf(stderr, "hocket sim: there is no collective \"%s\"; see hocket info --algorithms\n", argv[optind]);
-        return false;
-    }
-    request->collective = (hki_collective)collective;
-    return true;
 }
 
 bool hki_sim_command_line(int argc, char **argv, hki_sim_request *request, bool *help)
@@ -233,5 +136,5 @@ bool hki_sim_command_line(int argc, char **argv, hki_sim_request *request, bool 
         fprintf(stderr, "hocket sim: the file of --topology says what cores there are; --capacity would be ignored\n");
         return false;
     }
-    return take_collective(argc, argv, request);
+    return hki_option_collective("hocket sim", argc, argv, &request->collective);
 }
