@@ -5,9 +5,9 @@
 #include "bench/bench.h"
 
 #include "algo/algo.h"
-#include "base/settings.h"
 #include "bench/bench_inspect.h"
 #include "bench/bench_kernels.h"
+#include "bench/bench_launch.h"
 #include "bench/bench_run.h"
 #include "tools/tools.h"
 
@@ -18,17 +18,6 @@
 #include <unistd.h>
 
 enum { DEFAULT_RANKS = 2 };
-
-/* Was this process started as a rank? Each of these is set by one kind of launcher for its processes. */
-static bool under_launcher(void)
-{
-    static const char *const names[] = {"HOCKET_LAUNCH", "HOCKET_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_FD",
-                                        "PMI_SIZE",      "WORLD_SIZE"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (hki_environment(names[i]) != NULL)
-            return true;
-    return false;
-}
 
 /* Replaces this process by `hocket run`, which starts the same command N times. Returns only after a failure. */
 static int relaunch(int argc, char **argv, const hki_bench_options *options)
@@ -158,7 +147,7 @@ int hki_tool_bench(int argc, char **argv)
     }
     if (!algorithm_exists(&options))
         return 2;
-    if (!under_launcher() && options.ranks != 1)
+    if (!hki_bench_under_launcher() && options.ranks != 1)
         return relaunch(argc, argv, &options);
     if (!apply_settings(&options))
         return 2;

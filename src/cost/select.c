@@ -1,12 +1,12 @@
 #include "cost/select.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/settings.h"
+#include "cost/explain.h"
 #include "dtype/dtype.h"
 
 /* What was chosen for a class of sizes; index 0: nothing yet. */
@@ -157,17 +157,9 @@ static hk_status serve_by(hki_chooser *chooser, const hki_question *question, co
 /* Once for every class of sizes. */
 static void log_choice(const hki_question *question, const hki_candidate *best, const hki_candidate *next)
 {
-    if (!hki_log_wants(HK_LOG_DEBUG))
-        return;
-    char first[48] = ", as asked for", second[96] = "";
-    if (best->price.total_ps)
-        snprintf(first, sizeof first, ", %.2f µs", (double)best->price.total_ps / 1e6);
-    if (next && next->candidacy == HKI_PRICED)
-        snprintf(second, sizeof second, "; next %s, %.2f µs", next->algorithm->name,
-                 (double)next->price.total_ps / 1e6);
-    hki_log(HK_LOG_DEBUG, "%s of %llu bytes on %u ranks: %s in %u segments%s%s",
-            hki_collective_name(question->call.collective), (unsigned long long)question->bytes, question->call.ranks,
-            best->algorithm->name, best->segments, first, second);
+    char text[HKI_CHOICE_TEXT];
+    if (hki_log_wants(HK_LOG_DEBUG))
+        hki_log(HK_LOG_DEBUG, "%s", hki_choice_text(question, best, next, text, sizeof text));
 }
 
 /* The best of all; where nothing could be walked, what the textbook promises most of. */

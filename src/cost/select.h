@@ -36,9 +36,9 @@ const hki_wishes *hki_chooser_wishes(const hki_chooser *chooser);
 /* Whether HOCKET_ALGORITHM is well-formed and names what exists: HK_ERR_SETTING says what does not. */
 hk_status hki_select_check(void);
 
-/* Tests only: from now on this process serves the collective by this algorithm in so many segments (0: as many as fit
- * the size), whatever HOCKET_ALGORITHM says; NULL: by choice again. A communicator remembers its last call with its
- * algorithm, so force before making the communicator, alike on all ranks. */
+/* For tests and measurements: from now on this process serves the collective by this algorithm in so many segments (0:
+ * as many as fit the size), whatever HOCKET_ALGORITHM says; NULL: by choice again. A communicator remembers its last
+ * call with its algorithm, so force before making the communicator, alike on all ranks. */
 void hki_select_force(hki_collective collective, const hki_algorithm *algorithm, uint32_t segments);
 
 #endif

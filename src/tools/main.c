@@ -19,6 +19,8 @@ static const subcommand subcommands[] = {
     {"run", "hocket run", hki_tool_run, "start a job on this host"},
     {"bench", "hocket bench", hki_tool_bench, "measure collectives, and the machine's own limits"},
     {"verify", "hocket verify", hki_tool_verify, "prove the algorithms for any number of ranks"},
+    {"tune", "hocket tune", hki_tool_tune, "measure this machine for the cost model"},
+    {"explain", "hocket explain", hki_tool_explain, "which algorithm is chosen, why, and what others would take"},
     {"sim", "hocket sim", hki_tool_sim, "try collectives on clusters of any size, on virtual time"},
     {"info", "hocket info", hki_tool_info, "what this build and machine offer: kernels, settings, algorithms"},
 };

@@ -7,6 +7,8 @@ int hki_tool_run(int argc, char **argv);
 int hki_tool_info(int argc, char **argv);
 int hki_tool_verify(int argc, char **argv);
 int hki_tool_sim(int argc, char **argv);
+int hki_tool_explain(int argc, char **argv);
+int hki_tool_tune(int argc, char **argv);
 int hki_tool_bench(int argc, char **argv); /* bench/bench.c */
 
 #endif

@@ -1,0 +1,129 @@
+#include "cost/explain.h"
+
+#include "base/error.h"
+#include "cost/select.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static double microseconds(uint64_t ps)
+{
+    return (double)ps / 1e6;
+}
+
+static double percent(uint64_t part, uint64_t whole)
+{
+    return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static size_t put_candidate(const hki_candidate *candidate, char *text, size_t room)
+{
+    int length = snprintf(text, room, "%s", candidate->algorithm->name);
+    if (candidate->segments > 1)
+        length += snprintf(text + length, room - (size_t)length, " in %u segments", candidate->segments);
+    if (candidate->price.total_ps)
+        length += snprintf(text + length, room - (size_t)length, ", %.4g us", microseconds(candidate->price.total_ps));
+    return (size_t)length;
+}
+
+const char *hki_choice_reason(const hki_candidate *best, const hki_candidate *next, char *text, size_t room)
+{
+    const hki_price *price = &best->price;
+    char first[128], second[128] = "";
+    size_t used = put_candidate(best, first, sizeof first);
+    if (!price->total_ps)
+        snprintf(first + used, sizeof first - used, ", not priced");
+    else
+        snprintf(first + used, sizeof first - used, ": alpha %.0f, beta %.0f, gamma %.0f, contention %.0f %%",
+                 percent(price->alpha_ps, price->total_ps), percent(price->beta_ps, price->total_ps),
+                 percent(price->gamma_ps, price->total_ps), percent(price->contention_ps, price->total_ps));
+    if (next && next->candidacy == HKI_PRICED)
+        put_candidate(next, second, sizeof second);
+    snprintf(text, room, "%s%s%s", first, second[0] ? "; next " : "", second);
+    return text;
+}
+
+const char *hki_choice_text(const hki_question *question, const hki_candidate *best, const hki_candidate *next,
+                            char *text, size_t room)
+{
+    char reason[HKI_CHOICE_TEXT];
+    snprintf(text, room, "%s of %llu bytes on %u ranks: %s", hki_collective_name(question->call.collective),
+             (unsigned long long)question->bytes, question->call.ranks,
+             hki_choice_reason(best, next, reason, sizeof reason));
+    return text;
+}
+
+/* ---- crossovers ---- */
+
+typedef struct search {
+    hki_pricer *pricer;
+    const hki_wishes *wishes;
+    const hki_question *question;
+    hki_crossover *found;
+    uint32_t count;
+} search;
+
+static hk_status look(const search *s, uint32_t size_class, hki_crossover *result)
+{
+    hki_candidate all[HKI_CANDIDATES_MOST];
+    uint32_t count;
+    uint64_t bytes = hki_size_class_least(size_class);
+    hki_question question = hki_question_of(&s->question->call, s->question->type, s->question->operators, bytes);
+    const hki_algorithm *forced = hki_wishes_forced(s->wishes, question.call.collective, question.bytes);
+    *result = (hki_crossover){.bytes = bytes};
+    if (forced) {
+        hki_candidate one = {.algorithm = forced};
+        HK_TRY(hki_candidate_price(s->pricer, &question, 0, &one));
+        *result = (hki_crossover){bytes, forced, one.segments, one.price.total_ps};
+        return HK_OK;
+    }
+    HK_TRY(hki_candidates_find(s->pricer, s->wishes, &question, false, all, &count));
+    if (count && all[0].candidacy < HKI_FORBIDDEN)
+        *result = (hki_crossover){bytes, all[0].algorithm, all[0].segments, all[0].price.total_ps};
+    return HK_OK;
+}
+
+static bool same(const hki_crossover *a, const hki_crossover *b)
+{
+    return a->algorithm == b->algorithm && a->segments == b->segments;
+}
+
+static void note(search *s, const hki_crossover *choice)
+{
+    if ((s->count == 0 || !same(&s->found[s->count - 1], choice)) && s->count < HKI_CROSSOVERS_MOST)
+        s->found[s->count++] = *choice;
+}
+
+/* Notes the classes behind `first` up to `last`, one by one only where the ends differ. */
+static hk_status note_step(search *s, uint32_t first, uint32_t last)
+{
+    hki_crossover end, between;
+    HK_TRY(look(s, last, &end));
+    for (uint32_t i = first + 1; i < last && !same(&s->found[s->count - 1], &end); i++) {
+        HK_TRY(look(s, i, &between));
+        note(s, &between);
+    }
+    note(s, &end);
+    return HK_OK;
+}
+
+hk_status hki_crossovers_find(hki_pricer *pricer, const hki_wishes *wishes, const hki_question *question, uint64_t from,
+                              uint64_t to, hki_crossover crossovers[HKI_CROSSOVERS_MOST], uint32_t *count)
+{
+    enum { EVERY_CLASS = 256, OCTAVE = 4 };
+    search s = {pricer, wishes, question, crossovers, 0};
+    uint32_t step = question->call.ranks <= EVERY_CLASS ? 1 : OCTAVE;
+    uint32_t first = hki_size_class(from), last = hki_size_class(to);
+    hki_crossover begin;
+    if (question->call.collective == HKI_COLL_BARRIER || hki_size_is_private(question->call.collective))
+        last = first;
+    HK_TRY(look(&s, first, &begin));
+    note(&s, &begin);
+    while (first < last) {
+        uint32_t next = first + step < last ? first + step : last;
+        HK_TRY(note_step(&s, first, next));
+        first = next;
+    }
+    *count = s.count;
+    return HK_OK;
+}

@@ -1,0 +1,107 @@
+/* The cluster that an explanation is about: from a file, of equal hosts, or this host with ranks as `hocket run` binds
+ * them. */
+#include "tools/explain.h"
+#include "tools/run.h"
+
+#include "base/error.h"
+#include "topo/cluster_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static hk_status from_file(const hki_explain_request *request, hki_cluster **cluster)
+{
+    HK_TRY(hki_cluster_read(request->topology, cluster));
+    uint32_t found = (*cluster)->rank_count;
+    if (request->ranks == 0 || request->ranks == found)
+        return HK_OK;
+    hki_cluster *all = *cluster;
+    *cluster = NULL;
+    hk_status status = HK_OK;
+    uint32_t *first = request->ranks < found ? malloc(request->ranks * sizeof *first) : NULL;
+    if (request->ranks > found)
+        status = hki_error(HK_ERR_ARGUMENT, "%s has %u ranks, not %u", request->topology, found, request->ranks);
+    else if (!first)
+        status = hki_error(HK_ERR_NO_MEMORY, "no memory for %u ranks", request->ranks);
+    for (uint32_t rank = 0; first && rank < request->ranks; rank++)
+        first[rank] = rank;
+    if (status == HK_OK)
+        status = hki_cluster_members(all, first, request->ranks, cluster);
+    free(first);
+    hki_cluster_free(all);
+    return status;
+}
+
+/* One rank's seat, with the CPUs that the launcher would give it. */
+static hki_seat seat_of(const hki_topology *topology, const run_binding *binding, uint32_t rank, uint16_t reach)
+{
+    hki_cpus cpus = {{0}};
+    for (unsigned i = binding->first[rank]; i < binding->first[rank + 1]; i++)
+        hki_cpus_add(&cpus, binding->cpus[i]);
+    hki_seat seat = hki_seat_of(topology, &cpus);
+    seat.reach = reach;
+    return seat;
+}
+
+static hk_status fill_host(const hki_explain_request *request, const hki_topology *topology, hki_cluster *cluster)
+{
+    const char *transport = request->transport;
+    unsigned reach = transport && strcmp(transport, "tcp") == 0   ? HKI_REACH_TCP
+                     : transport && strcmp(transport, "shm") == 0 ? HKI_REACH_SHM
+                                                                  : HKI_REACH_SHM | HKI_REACH_TCP;
+    run_binding binding;
+    if (!run_binding_make(&binding, topology, RUN_BIND_SHARE, (int)request->ranks))
+        return hki_error(HK_ERR_NO_MEMORY, "no memory to bind %u ranks", request->ranks);
+    for (uint32_t rank = 0; rank < request->ranks; rank++)
+        cluster->seats[rank] = seat_of(topology, &binding, rank, (uint16_t)reach);
+    run_binding_free(&binding);
+    hki_nics nics = hki_nics_find();
+    cluster->hosts[0] =
+        (hki_cluster_host){.capacity = request->capacity ? request->capacity : hki_topology_capacity(topology),
+                           .numas = topology->numa_count,
+                           .nics = nics.count > 0 ? nics.count : 1,
+                           .nic_rate = nics.rate};
+    cluster->switches[0] = (hki_cluster_switch){.above = UINT32_MAX};
+    return hki_cluster_settle(cluster);
+}
+
+static hk_status from_here(const hki_explain_request *request, hki_cluster **result)
+{
+    hki_topology *topology;
+    HK_TRY(hki_topology_load(&topology));
+    hki_cluster *cluster = hki_cluster_new(request->ranks, 1, 1, "this host");
+    hk_status status = cluster ? fill_host(request, topology, cluster)
+                               : hki_error(HK_ERR_NO_MEMORY, "no memory for %u ranks", request->ranks);
+    hki_topology_free(topology);
+    if (status != HK_OK) {
+        hki_cluster_free(cluster);
+        return status;
+    }
+    *result = cluster;
+    return HK_OK;
+}
+
+hk_status hki_explain_cluster(const hki_explain_request *request, hki_cluster **cluster)
+{
+    if (request->topology)
+        return from_file(request, cluster);
+    if (request->hosts == 0)
+        return from_here(request, cluster);
+    uint32_t each = request->ranks / request->hosts, capacity = request->capacity ? request->capacity : each;
+    if (capacity > HKI_TOPOLOGY_PUS_MAX)
+        capacity = HKI_TOPOLOGY_PUS_MAX;
+    return hki_cluster_uniform(request->hosts, each, capacity, cluster);
+}
+
+/* Among many ranks not all pairs are looked at: ranks next to each other, and all with the first of their host. */
+uint32_t hki_explain_links(const hki_cluster *cluster)
+{
+    enum { ALL_PAIRS = 512 };
+    uint32_t links = 0, ranks = cluster->rank_count;
+    for (uint32_t rank = 1; rank < ranks; rank++) {
+        links |= 1u << hki_cluster_link(cluster, rank - 1, rank) | 1u << hki_cluster_link(cluster, 0, rank);
+        for (uint32_t other = 1; ranks <= ALL_PAIRS && other < rank; other++)
+            links |= 1u << hki_cluster_link(cluster, other, rank);
+    }
+    return links;
+}

@@ -1,0 +1,198 @@
+/* From points to figures. */
+#include "tools/tune.h"
+
+#include "base/error.h"
+#include "cost/price.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t ps(double us)
+{
+    return us > 0 && us < 1e12 ? (uint64_t)llround(us * 1e6) : 0;
+}
+
+/* ---- links ---- */
+
+/* A link's points, and the limits of its protocols. */
+typedef struct link_points {
+    hki_fit_point items[HKI_FIT_POINTS];
+    size_t count;
+    uint64_t eager; /* 0: not known */
+} link_points;
+
+static void collect(const hki_tune_points *points, uint32_t link, link_points *all)
+{
+    *all = (link_points){.count = 0};
+    for (uint32_t i = 0; i < points->count; i++) {
+        const hki_tune_point *point = &points->items[i];
+        if (point->link != link)
+            continue;
+        if (point->series == HKI_TUNE_LIMIT)
+            all->eager = point->bytes;
+        else if (point->series <= HKI_TUNE_STREAM && all->count < HKI_FIT_POINTS)
+            all->items[all->count++] = (hki_fit_point){point->series == HKI_TUNE_ONE_WAY    ? HKI_FIT_ONE_WAY
+                                                       : point->series == HKI_TUNE_EXCHANGE ? HKI_FIT_EXCHANGE
+                                                                                            : HKI_FIT_STREAM,
+                                                       point->bytes, point->us};
+    }
+}
+
+/* In an exchange each core moves two messages, while the ways need only one each: so a core needs half of what an
+ * exchange takes, a byte. Where an exchange is no slower than a message one way, more cannot be seen than that cores
+ * are not in the way. */
+static hki_range_figures figures_of(const hki_fit_range *fit, uint64_t below, uint64_t eager)
+{
+    hki_range_figures range = {.upto = fit->upto,
+                               .alpha_ps = ps(fit->alpha_us.value),
+                               .beta_ps = ps(fit->beta_us.value),
+                               .core_ps = ps(fit->both_us.value / 2),
+                               .rendezvous = eager > 0 && below >= eager};
+    double overhead = fmin(fit->gap_us.value, fit->alpha_us.value);
+    range.overhead_ps = ps(overhead);
+    return range;
+}
+
+/* The fitted ranges of a link as its figures, with how well they fit. */
+static void take_fit(hki_tune_result *result, uint32_t link, uint64_t eager)
+{
+    hki_link_figures *figures = &result->tuning.figures.link[link];
+    uint64_t below = 0;
+    *figures = (hki_link_figures){.ranges = result->fit_count[link], .origin = HKI_TUNED};
+    for (uint32_t i = 0; i < figures->ranges; i++) {
+        const hki_fit_range *fit = &result->fits[link][i];
+        bool sloped = isfinite(fit->beta_us.half) && fit->beta_us.value > 0;
+        figures->range[i] = figures_of(fit, below, eager);
+        result->tuning.quality[link][i] =
+            (hki_fit_quality){.residual = fit->residual,
+                              .confidence = sloped ? fit->beta_us.half / fit->beta_us.value : 0,
+                              .samples = fit->points};
+        below = fit->upto;
+    }
+}
+
+static hk_status fit_link(const hki_tune_points *points, uint32_t link, hki_tune_result *result)
+{
+    link_points *all = malloc(sizeof *all);
+    if (!all)
+        return hki_error(HK_ERR_NO_MEMORY, "no memory for points");
+    collect(points, link, all);
+    hk_status status = HK_OK;
+    if (all->count > 0)
+        status = hki_fit(all->items, all->count, &all->eager, all->eager > 0, HKI_FIGURE_RANGES, result->fits[link],
+                         &result->fit_count[link]);
+    if (status == HK_OK && all->count > 0)
+        take_fit(result, link, all->eager);
+    free(all);
+    return status;
+}
+
+/* Ranks nearer to each other than any two CPUs are here share one CPU, or the caches of the nearest: no other figures
+ * can be found for them. */
+static void fill_nearer(hki_figures *figures)
+{
+    uint32_t nearest = HKI_LINK_CORE;
+    while (nearest <= HKI_LINK_HOST && figures->link[nearest].origin != HKI_TUNED)
+        nearest++;
+    for (uint32_t link = HKI_LINK_CORE; nearest <= HKI_LINK_HOST && link < nearest; link++)
+        figures->link[link] = figures->link[nearest];
+}
+
+/* ---- reductions and copies ---- */
+
+static const hki_tune_point *find_exchange(const hki_tune_points *points, uint64_t bytes, uint32_t link)
+{
+    for (uint32_t i = 0; i < points->count; i++) {
+        const hki_tune_point *point = &points->items[i];
+        if (point->series == HKI_TUNE_EXCHANGE && point->bytes == bytes && point->link == link)
+            return point;
+    }
+    return NULL;
+}
+
+/* A message that is reduced as it arrives is not copied as well, so γ is what a reduction takes beyond a copy. Where
+ * memory is the limit of both that may seem nothing: a tenth of the reduction is the least that is believed. */
+static void fit_reductions(const hki_tune_points *points, hki_figures *figures)
+{
+    double copy_us = 0;
+    for (uint32_t i = 0; i < points->count; i++) {
+        const hki_tune_point *point = &points->items[i];
+        double kib = (double)point->bytes / 1024;
+        if (point->series == HKI_TUNE_COPY) {
+            copy_us = point->us / kib;
+            figures->copy_ps = ps(copy_us);
+        }
+        if (point->series != HKI_TUNE_REDUCE || point->type >= HK_TYPE_COUNT || point->operators >= HKI_OP_CLASSES)
+            continue;
+        double whole = point->us / kib;
+        figures->gamma_ps[point->type][point->operators] = ps(fmax(whole - copy_us, whole / 10));
+        figures->reduce_origin = HKI_TUNED;
+    }
+}
+
+/* ---- what ranks of a host share ---- */
+
+static hk_status price_turns(const hki_figures *figures, const hki_tune_point *point, uint64_t *total_ps)
+{
+    const hki_call call = {.collective = HKI_COLL_ALLREDUCE, .ranks = point->ranks, .segments = 1, .commutative = true};
+    hki_cluster *cluster;
+    hki_price price;
+    HK_TRY(hki_cluster_uniform(1, point->ranks, point->cpus, &cluster));
+    const hki_model model = {cluster, figures, HK_FLOAT32, HKI_OPS_ADD};
+    hk_status status = hki_price_call(&model, hki_algorithm_find(call.collective, "flat"), &call, point->bytes, &price);
+    hki_cluster_free(cluster);
+    *total_ps = status == HK_OK ? price.total_ps : 0;
+    return status;
+}
+
+/* The price of the all-reduce that was measured is a line over the figure that is sought: two prices give it. */
+static hk_status fit_turns(const hki_tune_points *points, hki_figures *figures)
+{
+    static const uint64_t trial = 1000000;
+    uint64_t without, with;
+    hki_figures tried = *figures;
+    const hki_tune_point *point = NULL;
+    for (uint32_t i = 0; i < points->count; i++)
+        if (points->items[i].series == HKI_TUNE_TURNS)
+            point = &points->items[i];
+    if (!point || point->ranks <= point->cpus)
+        return HK_OK;
+    tried.switch_ps = 0;
+    HK_TRY(price_turns(&tried, point, &without));
+    tried.switch_ps = trial;
+    HK_TRY(price_turns(&tried, point, &with));
+    double slope = ((double)with - (double)without) / (double)trial;
+    double found = slope > 0 ? (point->us * 1e6 - (double)without) / slope : 0;
+    figures->switch_ps = found > 1 ? (uint64_t)found : 1;
+    figures->host_origin = HKI_TUNED;
+    return HK_OK;
+}
+
+/* What all pairs moved together. If each was as fast as a pair alone, memory was not in the way. */
+static void fit_together(const hki_tune_points *points, hki_figures *figures)
+{
+    static const double noticeable = 1.15;
+    for (uint32_t i = 0; i < points->count; i++) {
+        const hki_tune_point *point = &points->items[i];
+        if (point->series != HKI_TUNE_TOGETHER)
+            continue;
+        const hki_tune_point *alone = find_exchange(points, point->bytes, point->link);
+        bool shared = alone && point->us > noticeable * alone->us;
+        figures->memory_rate = shared ? (uint64_t)((double)point->bytes * point->ranks / (point->us * 1e-6)) : 0;
+        figures->host_origin = HKI_TUNED;
+    }
+}
+
+hk_status hki_tune_fit(const hki_tune_points *points, hki_tune_result *result)
+{
+    hki_figures *figures = &result->tuning.figures;
+    *result = (hki_tune_result){.tuning = {.figures = hki_figures_built_in}};
+    for (uint32_t link = 0; link < HKI_LINK_CLASSES; link++)
+        HK_TRY(fit_link(points, link, result));
+    fill_nearer(figures);
+    fit_reductions(points, figures);
+    HK_TRY(fit_turns(points, figures));
+    fit_together(points, figures);
+    return HK_OK;
+}

@@ -1,0 +1,86 @@
+/*
+ * What a rank does by itself: copying, and reducing with every type and class of operators. Each figure is the best of
+ * several samples, since what disturbs one only ever slows it down.
+ */
+#include "tools/tune.h"
+
+#include "base/clock.h"
+#include "dtype/dtype.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Three buffers of this size stay in the second cache of current cores: what arrives has just been in a cache, too. */
+enum { OPERAND = 64 << 10, LINE = 64, SAMPLES = 7, CALLS = 16 };
+
+typedef struct work {
+    hki_reducer reducer; /* by it if `reduces`, else a copy */
+    bool reduces;
+    void *out, *in[2];
+} work;
+
+static void run_once(const work *w)
+{
+    if (w->reduces)
+        hki_reduce_two(&w->reducer, w->out, w->in[0], w->in[1], OPERAND / w->reducer.element_bytes, false);
+    else
+        hki_copy_bytes(w->out, w->in[0], OPERAND, false);
+    __asm__ __volatile__("" ::: "memory");
+}
+
+static double best_us(const work *w)
+{
+    double best = 1e30;
+    for (int sample = 0; sample < SAMPLES; sample++) {
+        uint64_t start = hki_now();
+        for (int i = 0; i < CALLS; i++)
+            run_once(w);
+        double each = (double)(hki_now() - start) / CALLS / 1e3;
+        best = each < best ? each : best;
+    }
+    return best;
+}
+
+static void add_point(hki_tune_points *points, hki_tune_series series, hk_type type, hki_op_class operators, double us)
+{
+    if (points->count < HKI_TUNE_POINTS)
+        points->items[points->count++] = (hki_tune_point){
+            .series = series, .bytes = OPERAND, .type = (uint32_t)type, .operators = operators, .us = us};
+}
+
+static bool measure_all(work *w, hki_tune_points *points)
+{
+    add_point(points, HKI_TUNE_COPY, HK_UINT8, HKI_OPS_ADD, best_us(w));
+    w->reduces = true;
+    for (hk_type type = 0; type < HK_TYPE_COUNT; type++)
+        for (uint32_t operators = HKI_OPS_ADD; operators <= HKI_OPS_COMPARE; operators++) {
+            if (hki_reducer_find(type, operators == HKI_OPS_COMPARE ? HK_MAX : HK_SUM, &w->reducer) != HK_OK) {
+                fprintf(stderr, "hocket tune: %s\n", hk_last_error());
+                return false;
+            }
+            add_point(points, HKI_TUNE_REDUCE, type, (hki_op_class)operators, best_us(w));
+        }
+    return true;
+}
+
+bool hki_tune_kernels(hki_tune_points *points)
+{
+    work w = {.out = aligned_alloc(LINE, OPERAND)};
+    bool good = w.out != NULL;
+    for (int i = 0; i < 2; i++) {
+        w.in[i] = aligned_alloc(LINE, OPERAND);
+        good = good && w.in[i];
+    }
+    if (good) {
+        memset(w.out, 0, OPERAND);
+        memset(w.in[0], 0, OPERAND); /* zeros are numbers in every type */
+        memset(w.in[1], 0, OPERAND);
+        good = measure_all(&w, points);
+    } else {
+        fprintf(stderr, "hocket tune: no memory for operands\n");
+    }
+    free(w.out);
+    free(w.in[0]);
+    free(w.in[1]);
+    return good;
+}

@@ -1,0 +1,323 @@
+/*
+ * What the ranks of a tuning job do. Times come from bench/bench_loop.h, as those of `hocket bench` do, and from
+ * collectives of two ranks with one message each way, since those are what the figures are to predict: messages with
+ * tags take another way through the library.
+ *
+ *   exchange  an all-gather in place: one message each way
+ *   one way   a broadcast by rank 0 and one by rank 1, in turn: half of what both take
+ *   stream    broadcasts by rank 0, which need not wait for the other
+ *
+ * Copies and reductions are each rank's own work: see tune_kernels.c.
+ */
+#include "tools/tune.h"
+
+#include "algo/algo.h"
+#include "bench/bench_hocket.h"
+#include "comm/comm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Two communicators, so that each remembers its own last call: broadcasts by two roots in turn would be looked up
+ * anew every time. */
+typedef struct duet {
+    hk_comm *comm, *back;
+    hki_tune_series series;
+    int rank;
+} duet;
+
+typedef struct job {
+    hki_tune_points *points;
+    const hki_tune_watcher *watcher;
+    uint32_t done, all; /* of the points that this job takes */
+    bool quick;
+    hki_bench_buffers buffers;
+} job;
+
+enum { SMALLEST = 8, TURN_RANKS_BYTES = 8, TOGETHER_BYTES = 4 << 20 };
+
+static uint64_t largest(const job *j)
+{
+    return j->quick ? UINT64_C(4) << 20 : UINT64_C(16) << 20;
+}
+
+static bool complain(const char *what)
+{
+    fprintf(stderr, "hocket tune: %s: %s\n", what, hk_last_error());
+    return false;
+}
+
+/* ---- one call ---- */
+
+static hk_status one_way(const duet *d, const hki_bench_cell *cell, void *send, void *recv)
+{
+    hk_status status = hk_broadcast(d->rank == 0 ? send : recv, cell->count, cell->type, 0, d->comm);
+    if (status == HK_OK)
+        status = hk_broadcast(d->rank == 1 ? send : recv, cell->count, cell->type, 1, d->back);
+    return status;
+}
+
+static int call(void *context, const hki_bench_cell *cell, void *send, void *recv)
+{
+    const duet *d = context;
+    switch (d->series) {
+    case HKI_TUNE_ONE_WAY:
+        return (int)one_way(d, cell, send, recv);
+    case HKI_TUNE_STREAM:
+        return (int)hk_broadcast(d->rank == 0 ? send : recv, cell->count, cell->type, 0, d->comm);
+    case HKI_TUNE_TURNS:
+        return (int)hk_allreduce(send, recv, cell->count, cell->type, cell->op, d->comm);
+    default:
+        return (int)hk_allgather(send, recv, cell->count, cell->type, d->comm);
+    }
+}
+
+static int barrier(void *context)
+{
+    return (int)hk_barrier(((duet *)context)->comm);
+}
+
+static int maximum(void *context, double *values, int count)
+{
+    return (int)hk_allreduce(HK_IN_PLACE, values, (uint64_t)count, HK_FLOAT64, HK_MAX, ((duet *)context)->comm);
+}
+
+static const char *error(void *context)
+{
+    (void)context;
+    return hk_last_error();
+}
+
+static hki_bench_library library_of(duet *d)
+{
+    return (hki_bench_library){.name = "hocket tune",
+                               .context = d,
+                               .rank = d->rank,
+                               .ranks = hk_comm_size(d->comm),
+                               .in_place = HK_IN_PLACE,
+                               .call = call,
+                               .barrier = barrier,
+                               .maximum = maximum,
+                               .error = error};
+}
+
+/* ---- one point ---- */
+
+static bool add_point(job *j, const hki_tune_point *point)
+{
+    if (j->points->count == HKI_TUNE_POINTS) {
+        fprintf(stderr, "hocket tune: there are too many points\n");
+        return false;
+    }
+    j->points->items[j->points->count++] = *point;
+    return true;
+}
+
+/* What the benchmark calls what is measured. `bytes` is each message's; a benchmark's all-gather counts all blocks. */
+static hki_bench_request request_for(const duet *d, const hki_tune_point *point)
+{
+    hki_bench_request request = {.rank = d->rank, .ranks = hk_comm_size(d->comm), .type = HK_FLOAT32, .op = HK_SUM};
+    request.bytes = point->bytes;
+    switch (point->series) {
+    case HKI_TUNE_ONE_WAY:
+        request.kind = HKI_BENCH_PINGPONG; /* there and back: the loop halves it */
+        break;
+    case HKI_TUNE_STREAM:
+        request.kind = HKI_BENCH_STREAM;
+        break;
+    case HKI_TUNE_TURNS:
+        request.kind = HKI_BENCH_ALLREDUCE;
+        break;
+    default:
+        request.kind = HKI_BENCH_ALLGATHER;
+        request.in_place = true;
+        request.bytes = point->bytes * (uint64_t)request.ranks;
+    }
+    return request;
+}
+
+/* Measures one point among the ranks of d, and adds it. */
+static bool take(job *j, duet *d, hki_tune_point point)
+{
+    const hki_bench_request request = request_for(d, &point);
+    const hki_bench_effort effort = {.box = j->quick ? 0.008 : 0.04, .warmup = -1};
+    const hki_bench_library library = library_of(d);
+    hki_bench_cell cell;
+    hki_bench_result result;
+    d->series = (hki_tune_series)point.series;
+    if (!hki_bench_cell_make(&request, &cell)) {
+        fprintf(stderr, "hocket tune: no memory for a cell\n");
+        return false;
+    }
+    bool done = hki_bench_measure(&library, &cell, &effort, &j->buffers, &result) == 0;
+    hki_bench_cell_clear(&cell);
+    point.us = result.time.p50;
+    if (++j->done <= j->all)
+        j->watcher->measured(j->watcher->context, j->done, j->all);
+    return done && add_point(j, &point);
+}
+
+/* ---- a pair ---- */
+
+static uint32_t step_of(const job *j)
+{
+    return j->quick ? 4 : 2;
+}
+
+static uint32_t sizes_of(const job *j)
+{
+    uint32_t count = 0;
+    for (uint64_t bytes = SMALLEST; bytes <= largest(j); bytes *= step_of(j))
+        count++;
+    return count;
+}
+
+static bool measure_link(job *j, duet *d, uint32_t link)
+{
+    for (uint64_t bytes = SMALLEST; bytes <= largest(j); bytes *= step_of(j))
+        for (uint32_t series = HKI_TUNE_ONE_WAY; series <= HKI_TUNE_STREAM; series++)
+            if (!take(j, d, (hki_tune_point){.series = series, .link = link, .bytes = bytes}))
+                return false;
+    const hki_channel *channel = hki_comm_channel(d->comm, (uint32_t)(1 - d->rank));
+    return add_point(j, &(hki_tune_point){.series = HKI_TUNE_LIMIT, .link = link, .bytes = channel->eager_limit});
+}
+
+/* By algorithms of one round of messages, whatever the choice would be. */
+static void force_one_round(bool force)
+{
+    const struct {
+        hki_collective collective;
+        const char *name;
+    } forced[] = {{HKI_COLL_ALLGATHER, "direct"}, {HKI_COLL_BROADCAST, "flat"}, {HKI_COLL_ALLREDUCE, "flat"}};
+    for (size_t i = 0; i < sizeof forced / sizeof *forced; i++)
+        hki_select_force(forced[i].collective, force ? hki_algorithm_find(forced[i].collective, forced[i].name) : NULL,
+                         1);
+}
+
+static bool open_duet(duet *d, hk_comm *comm)
+{
+    *d = (duet){.comm = comm, .rank = hk_comm_rank(comm)};
+    return hk_comm_dup(comm, &d->back) == HK_OK || complain("a second communicator");
+}
+
+/* What the two ranks of a pair do. */
+static bool measure_pair(job *j, hk_comm *comm, uint32_t link)
+{
+    duet d;
+    if (!open_duet(&d, comm))
+        return false;
+    const hki_bench_library library = library_of(&d);
+    bool good = hki_bench_buffers_make(&library, 2 * (size_t)largest(j), 2 * (size_t)largest(j), &j->buffers);
+    if (!good)
+        fprintf(stderr, "hocket tune: no memory for buffers\n");
+    good = good && measure_link(j, &d, link);
+    hki_bench_buffers_free(&library, &j->buffers);
+    return hk_comm_free(d.back) == HK_OK && good;
+}
+
+/* ---- pairs of a job ---- */
+
+/* All ranks get what rank `root` has added since `before`. */
+static bool share_points(hk_comm *comm, int root, hki_tune_points *points, uint32_t before)
+{
+    uint32_t count = points->count - before;
+    if (hk_broadcast(&count, 1, HK_UINT32, root, comm) != HK_OK)
+        return complain("handing on points");
+    if (count > HKI_TUNE_POINTS - before)
+        return false;
+    points->count = before + count;
+    return hk_broadcast(&points->items[before], count * sizeof(hki_tune_point), HK_UINT8, root, comm) == HK_OK ||
+           complain("handing on points");
+}
+
+/* The first two ranks that are joined by this kind of link. */
+static bool find_pair(const hk_comm *comm, hki_link_class link, uint32_t pair[2])
+{
+    for (pair[0] = 0; pair[0] < comm->size; pair[0]++)
+        for (pair[1] = pair[0] + 1; pair[1] < comm->size; pair[1]++)
+            if (hki_cluster_link(comm->cluster, pair[0], pair[1]) == link)
+                return true;
+    return false;
+}
+
+/* Measures a kind of link between the first two ranks that have it, while the others wait. */
+static bool measure_class(job *j, hk_comm *comm, hki_link_class link, const uint32_t pair[2])
+{
+    uint32_t rank = (uint32_t)hk_comm_rank(comm), before = j->points->count;
+    bool in = rank == pair[0] || rank == pair[1];
+    hk_comm *two = NULL;
+    if (hk_comm_split(comm, in ? 0 : HK_UNDEFINED, (int)rank, &two) != HK_OK)
+        return complain("a communicator of two");
+    bool good = !in || measure_pair(j, two, link);
+    if (two && hk_comm_free(two) != HK_OK)
+        good = false;
+    return good && share_points(comm, (int)pair[0], j->points, before);
+}
+
+static bool measure_pairs(job *j, hk_comm *comm)
+{
+    uint32_t pair[2];
+    bool good = true;
+    for (int link = 0; link < HKI_LINK_CLASSES; link++)
+        if (find_pair(comm, (hki_link_class)link, pair))
+            j->all += 3 * sizes_of(j);
+    for (int link = 0; link < HKI_LINK_CLASSES && good; link++)
+        if (find_pair(comm, (hki_link_class)link, pair))
+            good = measure_class(j, comm, (hki_link_class)link, pair);
+    return good;
+}
+
+/* ---- jobs of many ranks ---- */
+
+/* One round of messages among more ranks than CPUs. */
+static bool measure_turns(job *j, hk_comm *comm)
+{
+    duet d;
+    j->all = 1;
+    if (!open_duet(&d, comm))
+        return false;
+    const hki_bench_library library = library_of(&d);
+    bool good = hki_bench_buffers_make(&library, TURN_RANKS_BYTES, TURN_RANKS_BYTES, &j->buffers) &&
+                take(j, &d,
+                     (hki_tune_point){.series = HKI_TUNE_TURNS,
+                                      .bytes = TURN_RANKS_BYTES,
+                                      .ranks = comm->size,
+                                      .cpus = comm->cluster->hosts[0].capacity});
+    hki_bench_buffers_free(&library, &j->buffers);
+    return hk_comm_free(d.back) == HK_OK && good;
+}
+
+/* An exchange by the first pair alone, and by all at once: what they share shows in the difference. The slowest pair
+ * counts: it is what a collective waits for. */
+static bool measure_together(job *j, hk_comm *comm)
+{
+    uint32_t rank = (uint32_t)hk_comm_rank(comm), last = j->points->count;
+    hk_comm *two = NULL;
+    duet d;
+    j->all = 1;
+    if (hk_comm_split(comm, (int)(rank / 2), (int)rank, &two) != HK_OK || !open_duet(&d, two))
+        return complain("a communicator of two");
+    const hki_bench_library library = library_of(&d);
+    bool good = hki_bench_buffers_make(&library, 2 * TOGETHER_BYTES, 2 * TOGETHER_BYTES, &j->buffers);
+    uint32_t link = hki_cluster_link(comm->cluster, rank & ~1u, rank | 1u);
+    hki_tune_point point = {.series = HKI_TUNE_TOGETHER, .link = link, .bytes = TOGETHER_BYTES, .ranks = comm->size};
+    good = good && hk_barrier(comm) == HK_OK && take(j, &d, point);
+    hki_bench_buffers_free(&library, &j->buffers);
+    double slowest = good ? j->points->items[last].us : 0;
+    good = good && hk_allreduce(HK_IN_PLACE, &slowest, 1, HK_FLOAT64, HK_MAX, comm) == HK_OK;
+    if (good)
+        j->points->items[last].us = slowest;
+    return hk_comm_free(d.back) == HK_OK && hk_comm_free(two) == HK_OK && good;
+}
+
+bool hki_tune_measure(hk_comm *comm, hki_tune_task task, bool quick, const hki_tune_watcher *watcher,
+                      hki_tune_points *points)
+{
+    job j = {.points = points, .watcher = watcher, .quick = quick};
+    force_one_round(true);
+    bool good = task == HKI_TUNE_PAIRS           ? measure_pairs(&j, comm)
+                : task == HKI_TUNE_RANKS_IN_TURN ? measure_turns(&j, comm)
+                                                 : measure_together(&j, comm);
+    force_one_round(false);
+    return good;
+}

@@ -1,0 +1,107 @@
+/* What hocket tune has found, for people; and points as lines. */
+#include "bench/bench_cell.h"
+#include "bench/bench_report.h"
+#include "tools/tune.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- points ---- */
+
+static const char *const series_names[HKI_TUNE_SERIES] = {
+    [HKI_TUNE_ONE_WAY] = "one_way",   [HKI_TUNE_EXCHANGE] = "exchange", [HKI_TUNE_STREAM] = "stream",
+    [HKI_TUNE_COPY] = "copy",         [HKI_TUNE_REDUCE] = "reduce",     [HKI_TUNE_TURNS] = "turns",
+    [HKI_TUNE_TOGETHER] = "together", [HKI_TUNE_LIMIT] = "eager_limit"};
+
+void hki_tune_point_print(FILE *out, const hki_tune_point *point)
+{
+    fprintf(out, "point %s %s %llu %.6g %s %s %u %u\n", series_names[point->series],
+            hki_link_class_name((hki_link_class)point->link), (unsigned long long)point->bytes, point->us,
+            hki_bench_type_name((hk_type)point->type), hki_op_class_name((hki_op_class)point->operators), point->ranks,
+            point->cpus);
+}
+
+bool hki_tune_point_read(const char *line, hki_tune_point *point)
+{
+    char series[32], link[32], type[32], operators[32];
+    unsigned long long bytes;
+    *point = (hki_tune_point){.series = HKI_TUNE_SERIES, .operators = HKI_OP_CLASSES};
+    if (sscanf(line, "point %31s %31s %llu %lf %31s %31s %u %u", series, link, &bytes, &point->us, type, operators,
+               &point->ranks, &point->cpus) != 8)
+        return false;
+    point->bytes = bytes;
+    for (uint32_t i = 0; i < HKI_TUNE_SERIES; i++)
+        if (strcmp(series, series_names[i]) == 0)
+            point->series = i;
+    for (uint32_t i = 0; i < HKI_OP_CLASSES; i++)
+        if (strcmp(operators, hki_op_class_name((hki_op_class)i)) == 0)
+            point->operators = i;
+    int found_link = hki_link_class_find(link), found_type = hki_bench_type_find(type);
+    point->link = (uint32_t)found_link;
+    point->type = (uint32_t)found_type;
+    return point->series < HKI_TUNE_SERIES && point->operators < HKI_OP_CLASSES && found_link >= 0 && found_type >= 0;
+}
+
+/* ---- figures ---- */
+
+static void print_value(FILE *out, const hki_fit_value *value)
+{
+    if (isfinite(value->half))
+        fprintf(out, "%10.4g ± %-8.2g", value->value, value->half);
+    else
+        fprintf(out, "%10.4g   %-8s", value->value, "");
+}
+
+static void print_range(FILE *out, const hki_range_figures *range, const hki_fit_range *fit)
+{
+    char upto[32] = "beyond";
+    if (range->upto != UINT64_MAX)
+        hki_bench_size_text(range->upto, upto, sizeof upto);
+    fprintf(out, "  %8s  ", upto);
+    print_value(out, &fit->alpha_us);
+    print_value(out, &fit->beta_us);
+    fprintf(out, " %10.4g %9.4g %8.1f %8.1f %s\n", (double)range->core_ps / 1e6, (double)range->overhead_ps / 1e6,
+            100 * fit->residual, 100 * fit->worst, range->rendezvous ? "rendezvous" : "eager");
+}
+
+static void print_links(FILE *out, const hki_tune_result *result)
+{
+    for (int link = 0; link < HKI_LINK_CLASSES; link++) {
+        const hki_link_figures *figures = &result->tuning.figures.link[link];
+        if (result->fit_count[link] == 0)
+            continue;
+        fprintf(out, "%s\n", hki_link_class_text((hki_link_class)link));
+        fprintf(out, "  %8s  %21s%21s %10s %9s %8s %8s protocol\n", "bytes to", "alpha, us (95 %)", "beta, us/KiB",
+                "core/KiB", "busy, us", "error %", "worst %");
+        for (uint32_t i = 0; i < figures->ranges; i++)
+            print_range(out, &figures->range[i], &result->fits[link][i]);
+    }
+}
+
+static void print_reductions(FILE *out, const hki_figures *figures)
+{
+    if (figures->reduce_origin != HKI_TUNED)
+        return;
+    fprintf(out, "gamma, us/KiB, beyond a copy (add, compare):\n");
+    for (int type = 0; type < HK_TYPE_COUNT; type++)
+        fprintf(out, "%s %-9s %8.4f %8.4f%s", type % 3 ? "  " : " ", hki_bench_type_name((hk_type)type),
+                (double)figures->gamma_ps[type][HKI_OPS_ADD] / 1e6,
+                (double)figures->gamma_ps[type][HKI_OPS_COMPARE] / 1e6,
+                type % 3 == 2 || type + 1 == HK_TYPE_COUNT ? "\n" : "");
+    fprintf(out, "copy %.4f us/KiB\n", (double)figures->copy_ps / 1e6);
+}
+
+void hki_tune_report(FILE *out, const hki_tune_result *result)
+{
+    const hki_figures *figures = &result->tuning.figures;
+    print_links(out, result);
+    print_reductions(out, figures);
+    if (figures->host_origin != HKI_TUNED)
+        return;
+    fprintf(out, "one rank giving way to another %.3g us", (double)figures->switch_ps / 1e6);
+    if (figures->memory_rate == 0)
+        fprintf(out, "; memory that ranks share is not in the way");
+    else if (figures->memory_rate != hki_figures_built_in.memory_rate)
+        fprintf(out, "; memory that ranks share %.3g GB/s", (double)figures->memory_rate / 1e9);
+    fputc('\n', out);
+}
