@@ -105,19 +105,19 @@ static int finish(const hki_tune_options *options, hki_tune_points *points)
     enum { PATH = 4096 };
     char cache[PATH];
     const char *path = options->output;
-    hki_tune_result *result = malloc(sizeof *result);
-    if (!result || !hki_tune_kernels(points)) {
-        free(result);
+    hki_tuning *tuning = malloc(sizeof *tuning);
+    if (!tuning || !hki_tune_kernels(points)) {
+        free(tuning);
         return 1;
     }
-    hk_status status = hki_tune_fit(points, result);
+    hk_status status = hki_tune_fit(points, tuning);
     if (status == HK_OK)
-        hki_tune_report(stdout, result);
+        hki_tune_report(stdout, tuning);
     if (status == HK_OK && !path && hki_tuning_cache_path(cache, sizeof cache, true))
         path = cache;
     if (status == HK_OK && path)
-        status = hki_tuning_write(&result->tuning, path);
-    free(result);
+        status = hki_tuning_write(tuning, path);
+    free(tuning);
     if (status != HK_OK)
         return fail();
     if (!path) {

@@ -69,16 +69,9 @@ bool hki_tune_jobs(const hki_tune_options *options, hki_tune_points *points);
 void hki_tune_point_print(FILE *out, const hki_tune_point *point);
 bool hki_tune_point_read(const char *line, hki_tune_point *point);
 
-/* What the points say. */
-typedef struct hki_tune_result {
-    hki_tuning tuning;
-    hki_fit_range fits[HKI_LINK_CLASSES][HKI_FIT_RANGES]; /* of the links that were measured */
-    uint32_t fit_count[HKI_LINK_CLASSES];
-} hki_tune_result;
-
 /* Makes figures of points. HK_ERR_ARGUMENT: they are too few. */
-hk_status hki_tune_fit(const hki_tune_points *points, hki_tune_result *result);
+hk_status hki_tune_fit(const hki_tune_points *points, hki_tuning *tuning);
 /* For people: figures, how sure they are, and how well they fit. */
-void hki_tune_report(FILE *out, const hki_tune_result *result);
+void hki_tune_report(FILE *out, const hki_tuning *tuning);
 
 #endif

@@ -15,75 +15,51 @@ static uint64_t ps(double us)
 
 /* ---- links ---- */
 
-/* A link's points, and the limits of its protocols. */
-typedef struct link_points {
-    hki_fit_point items[HKI_FIT_POINTS];
-    size_t count;
-    uint64_t eager; /* 0: not known */
-} link_points;
+/* A link's times by size, in the order in which they were measured, which is ascending. */
+typedef struct link_samples {
+    hki_fit_sample items[HKI_FIT_SAMPLES_MOST];
+    uint32_t count;
+    uint64_t eager; /* the most that goes eager */
+} link_samples;
 
-static void collect(const hki_tune_points *points, uint32_t link, link_points *all)
+static hki_fit_sample *sample_of(link_samples *all, uint64_t bytes)
 {
-    *all = (link_points){.count = 0};
+    if (all->count > 0 && all->items[all->count - 1].bytes == bytes)
+        return &all->items[all->count - 1];
+    if (all->count == HKI_FIT_SAMPLES_MOST)
+        return NULL;
+    all->items[all->count] = (hki_fit_sample){.bytes = bytes};
+    return &all->items[all->count++];
+}
+
+static void collect(const hki_tune_points *points, uint32_t link, link_samples *all)
+{
+    *all = (link_samples){.eager = UINT64_MAX};
     for (uint32_t i = 0; i < points->count; i++) {
         const hki_tune_point *point = &points->items[i];
-        if (point->link != link)
+        if (point->link != link || (point->series > HKI_TUNE_STREAM && point->series != HKI_TUNE_LIMIT))
             continue;
+        hki_fit_sample *sample = point->series == HKI_TUNE_LIMIT ? NULL : sample_of(all, point->bytes);
         if (point->series == HKI_TUNE_LIMIT)
             all->eager = point->bytes;
-        else if (point->series <= HKI_TUNE_STREAM && all->count < HKI_FIT_POINTS)
-            all->items[all->count++] = (hki_fit_point){point->series == HKI_TUNE_ONE_WAY    ? HKI_FIT_ONE_WAY
-                                                       : point->series == HKI_TUNE_EXCHANGE ? HKI_FIT_EXCHANGE
-                                                                                            : HKI_FIT_STREAM,
-                                                       point->bytes, point->us};
+        else if (sample)
+            *(point->series == HKI_TUNE_ONE_WAY    ? &sample->one_way_ps
+              : point->series == HKI_TUNE_EXCHANGE ? &sample->exchange_ps
+                                                   : &sample->gap_ps) = ps(point->us);
     }
 }
 
-/* In an exchange each core moves two messages, while the ways need only one each: so a core needs half of what an
- * exchange takes, a byte. Where an exchange is no slower than a message one way, more cannot be seen than that cores
- * are not in the way. */
-static hki_range_figures figures_of(const hki_fit_range *fit, uint64_t below, uint64_t eager)
+static hk_status fit_link(const hki_tune_points *points, uint32_t link, hki_tuning *tuning)
 {
-    hki_range_figures range = {.upto = fit->upto,
-                               .alpha_ps = ps(fit->alpha_us.value),
-                               .beta_ps = ps(fit->beta_us.value),
-                               .core_ps = ps(fit->both_us.value / 2),
-                               .rendezvous = eager > 0 && below >= eager};
-    double overhead = fmin(fit->gap_us.value, fit->alpha_us.value);
-    range.overhead_ps = ps(overhead);
-    return range;
-}
-
-/* The fitted ranges of a link as its figures, with how well they fit. */
-static void take_fit(hki_tune_result *result, uint32_t link, uint64_t eager)
-{
-    hki_link_figures *figures = &result->tuning.figures.link[link];
-    uint64_t below = 0;
-    *figures = (hki_link_figures){.ranges = result->fit_count[link], .origin = HKI_TUNED};
-    for (uint32_t i = 0; i < figures->ranges; i++) {
-        const hki_fit_range *fit = &result->fits[link][i];
-        bool sloped = isfinite(fit->beta_us.half) && fit->beta_us.value > 0;
-        figures->range[i] = figures_of(fit, below, eager);
-        result->tuning.quality[link][i] =
-            (hki_fit_quality){.residual = fit->residual,
-                              .confidence = sloped ? fit->beta_us.half / fit->beta_us.value : 0,
-                              .samples = fit->points};
-        below = fit->upto;
-    }
-}
-
-static hk_status fit_link(const hki_tune_points *points, uint32_t link, hki_tune_result *result)
-{
-    link_points *all = malloc(sizeof *all);
+    link_samples *all = malloc(sizeof *all);
     if (!all)
         return hki_error(HK_ERR_NO_MEMORY, "no memory for points");
     collect(points, link, all);
     hk_status status = HK_OK;
     if (all->count > 0)
-        status = hki_fit(all->items, all->count, &all->eager, all->eager > 0, HKI_FIGURE_RANGES, result->fits[link],
-                         &result->fit_count[link]);
+        status = hki_fit_link(all->items, all->count, all->eager, &tuning->figures.link[link], tuning->quality[link]);
     if (status == HK_OK && all->count > 0)
-        take_fit(result, link, all->eager);
+        tuning->figures.link[link].origin = HKI_TUNED;
     free(all);
     return status;
 }
@@ -184,12 +160,12 @@ static void fit_together(const hki_tune_points *points, hki_figures *figures)
     }
 }
 
-hk_status hki_tune_fit(const hki_tune_points *points, hki_tune_result *result)
+hk_status hki_tune_fit(const hki_tune_points *points, hki_tuning *tuning)
 {
-    hki_figures *figures = &result->tuning.figures;
-    *result = (hki_tune_result){.tuning = {.figures = hki_figures_built_in}};
+    hki_figures *figures = &tuning->figures;
+    *tuning = (hki_tuning){.figures = hki_figures_built_in};
     for (uint32_t link = 0; link < HKI_LINK_CLASSES; link++)
-        HK_TRY(fit_link(points, link, result));
+        HK_TRY(fit_link(points, link, tuning));
     fill_nearer(figures);
     fit_reductions(points, figures);
     HK_TRY(fit_turns(points, figures));

@@ -3,7 +3,6 @@
 #include "bench/bench_report.h"
 #include "tools/tune.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- points ---- */
@@ -44,37 +43,29 @@ bool hki_tune_point_read(const char *line, hki_tune_point *point)
 
 /* ---- figures ---- */
 
-static void print_value(FILE *out, const hki_fit_value *value)
-{
-    if (isfinite(value->half))
-        fprintf(out, "%10.4g ± %-8.2g", value->value, value->half);
-    else
-        fprintf(out, "%10.4g   %-8s", value->value, "");
-}
-
-static void print_range(FILE *out, const hki_range_figures *range, const hki_fit_range *fit)
+static void print_range(FILE *out, const hki_range_figures *range, const hki_fit_quality *quality)
 {
     char upto[32] = "beyond";
     if (range->upto != UINT64_MAX)
         hki_bench_size_text(range->upto, upto, sizeof upto);
-    fprintf(out, "  %8s  ", upto);
-    print_value(out, &fit->alpha_us);
-    print_value(out, &fit->beta_us);
-    fprintf(out, " %10.4g %9.4g %8.1f %8.1f %s\n", (double)range->core_ps / 1e6, (double)range->overhead_ps / 1e6,
-            100 * fit->residual, 100 * fit->worst, range->rendezvous ? "rendezvous" : "eager");
+    fprintf(out, "  %8s %10.4g %10.4g %10.4g %6.1f %10.4g %8.1f %6u  %s\n", upto, (double)range->alpha_ps / 1e6,
+            (double)range->overhead_ps / 1e6, (double)range->beta_ps / 1e6, 100 * quality->confidence,
+            (double)range->core_ps / 1e6, 100 * quality->residual, quality->samples,
+            range->rendezvous ? "rendezvous" : "eager");
 }
 
-static void print_links(FILE *out, const hki_tune_result *result)
+/* Those that were measured; the rest is copied from them, or built in. */
+static void print_links(FILE *out, const hki_tuning *tuning)
 {
     for (int link = 0; link < HKI_LINK_CLASSES; link++) {
-        const hki_link_figures *figures = &result->tuning.figures.link[link];
-        if (result->fit_count[link] == 0)
+        const hki_link_figures *figures = &tuning->figures.link[link];
+        if (figures->origin != HKI_TUNED || tuning->quality[link][0].samples == 0)
             continue;
         fprintf(out, "%s\n", hki_link_class_text((hki_link_class)link));
-        fprintf(out, "  %8s  %21s%21s %10s %9s %8s %8s protocol\n", "bytes to", "alpha, us (95 %)", "beta, us/KiB",
-                "core/KiB", "busy, us", "error %", "worst %");
+        fprintf(out, "  %8s %10s %10s %10s %6s %10s %8s %6s  protocol\n", "bytes to", "alpha us", "of it busy",
+                "us/KiB", "+- %", "core/KiB", "error %", "sizes");
         for (uint32_t i = 0; i < figures->ranges; i++)
-            print_range(out, &figures->range[i], &result->fits[link][i]);
+            print_range(out, &figures->range[i], &tuning->quality[link][i]);
     }
 }
 
@@ -91,10 +82,10 @@ static void print_reductions(FILE *out, const hki_figures *figures)
     fprintf(out, "copy %.4f us/KiB\n", (double)figures->copy_ps / 1e6);
 }
 
-void hki_tune_report(FILE *out, const hki_tune_result *result)
+void hki_tune_report(FILE *out, const hki_tuning *tuning)
 {
-    const hki_figures *figures = &result->tuning.figures;
-    print_links(out, result);
+    const hki_figures *figures = &tuning->figures;
+    print_links(out, tuning);
     print_reductions(out, figures);
     if (figures->host_origin != HKI_TUNED)
         return;
