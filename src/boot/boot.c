@@ -1,6 +1,7 @@
 #include "boot/boot.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/settings.h"
 #include "boot/source.h"
 #include "net/mac.h"
@@ -127,15 +128,19 @@ static hk_status join(const hk_options *options, hki_boot **boot)
                    {hki_boot_launched, hki_boot_by_launcher},
                    {hki_boot_kvs_place, hki_boot_by_kvs},
                    {hki_boot_torch_place, hki_boot_by_torch}};
-    if (options->rank >= 0 && options->ranks == 1)
-        return hki_boot_alone(options, "alone", boot);
     if (options->id)
         return hki_boot_by_unique_id(options, boot);
+    if (options->rank >= 0 && options->ranks == 1)
+        return hki_boot_alone(options, "alone", boot);
     if (options->store)
         return hki_boot_by_store(options, boot);
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
         if (sources[i].there())
             return sources[i].join(options, boot);
+    if (hki_setting_integer(HKI_SET_RANKS) > 1 && hki_setting_integer(HKI_SET_RANK) < 0)
+        hki_log(HK_LOG_WARN,
+                "HOCKET_RANKS is %d, but nothing says which of them this process is (HOCKET_RANK): it runs alone",
+                (int)hki_setting_integer(HKI_SET_RANKS));
     return hki_boot_alone(options, "alone", boot);
 }
 

@@ -112,6 +112,10 @@ hk_status hki_boot_by_unique_id(const hk_options *options, hki_boot **boot)
     hki_meeting meeting;
     if (!hki_meeting_read(options->id->bytes, sizeof options->id->bytes, &meeting))
         return hki_error(HK_ERR_ARGUMENT, "options.id was not made by hk_unique_id_create, or arrived damaged");
+    if (options->ranks == 1) { /* nobody is to be met: the id has served */
+        HK_TRY(hk_unique_id_free(options->id));
+        return hki_boot_alone(options, "a unique id", boot);
+    }
     id_boot *self = calloc(1, sizeof *self);
     if (!self)
         return hki_error(HK_ERR_NO_MEMORY, "no memory for joining");

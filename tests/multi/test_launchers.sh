@@ -246,6 +246,8 @@ unset WORLD_SIZE MASTER_ADDR MASTER_PORT
 # Three of the four are no place.
 runs=$((runs + 1))
 RANK=1 WORLD_SIZE=3 MASTER_ADDR=localhost timeout 60 "$ranks" alone 2>"$work/err" || failed "three of torchrun's four"
+HOCKET_RANKS=3 HOCKET_LOG=warn timeout 60 "$ranks" alone 2>"$work/err" || failed "HOCKET_RANKS alone"
+said "HOCKET_RANKS alone" "$work/err" 'HOCKET_RANKS is 3, but nothing says which'
 SLURM_PROCID=1 SLURM_NTASKS=3 timeout 60 "$ranks" alone 2>"$work/err" || failed "Slurm's variables alone"
 ok "RANK"
 

@@ -557,6 +557,34 @@ static void sets_of_ranks_are_named_briefly(void **state)
     assert_true(says(text, "… (1000 in all)"));
 }
 
+static int lowest_free_descriptor(void)
+{
+    int fd = dup(STDIN_FILENO);
+    close(fd);
+    return fd;
+}
+
+/* Its listeners are closed again, though nobody is met there. */
+static void an_id_serves_one_rank_as_well(void **state)
+{
+    (void)state;
+    hk_unique_id id, zero = {{0}};
+    hki_boot *boot;
+    hk_options options = HK_OPTIONS_INIT;
+    int before = lowest_free_descriptor();
+    assert_int_equal(hk_unique_id_create(&id), HK_OK);
+    assert_true(lowest_free_descriptor() > before);
+    options.rank = 0;
+    options.ranks = 1;
+    options.id = &id;
+    assert_int_equal(hki_boot_join(&options, &boot), HK_OK);
+    assert_int_equal(hki_boot_place(boot)->ranks, 1);
+    hki_boot_leave(boot);
+    assert_int_equal(lowest_free_descriptor(), before);
+    options.id = &zero;
+    assert_int_equal(hki_boot_join(&options, &boot), HK_ERR_ARGUMENT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -578,6 +606,7 @@ int main(void)
         cmocka_unit_test(ranks_that_disagree_on_the_number_of_ranks_are_told),
         cmocka_unit_test(options_that_cannot_be_are_named),
         cmocka_unit_test(without_a_launcher_one_is_alone),
+        cmocka_unit_test(an_id_serves_one_rank_as_well),
         cmocka_unit_test(sets_of_ranks_are_named_briefly),
     };
     return cmocka_run_group_tests_name("boot", tests, NULL, NULL);
