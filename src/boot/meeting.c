@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { VERSION = 1, AT_COUNT = 4, AT_ID = 8, AT_KEY = 16, AT_ADDRESSES = 48 };
@@ -33,15 +34,16 @@ static hk_status chosen_interfaces(hki_address at[HKI_MEETING_ADDRESSES], int *c
     if (all < 0)
         return hki_error_errno(HK_ERR_SYSTEM, errno, "the interfaces of this machine cannot be listed");
     int chosen = hki_interfaces_choose(choice, list, all, reason);
+    if (chosen > 0)
+        snprintf(reason, sizeof reason, "link-local ones are good on their own link only");
     *count = 0;
     for (int i = 0; i < chosen && *count < HKI_MEETING_ADDRESSES; i++)
         if (!hki_address_is_link_local(&list[i].address))
             at[(*count)++] = list[i].address;
     if (*count == 0)
         return hki_error(HK_ERR_SETTING,
-                         "HOCKET_INTERFACE=%s leaves no address at which other ranks could find this "
-                         "one: %s",
-                         choice, reason);
+                         "HOCKET_INTERFACE=%s leaves no address at which other ranks could find this one: %s", choice,
+                         reason);
     return HK_OK;
 }
 

@@ -93,7 +93,7 @@ bool run_spawner_open(run_spawner *spawner, const run_options *options, const hk
 {
     *spawner =
         (run_spawner){.options = options, .parent = getpid(), .launch_fd = -1, .null_fd = -1, .failures = MAP_FAILED};
-    *what = "the limit on open files (ulimit -Hn)";
+    *what = "enough descriptors for so many ranks (see ulimit -Hn)";
     if (!raise_file_limit(spawner))
         return false;
     *what = options->command[0];
