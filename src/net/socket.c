@@ -66,6 +66,10 @@ int hki_socket_listen(hki_address *address, size_t buffer)
     if (fd < 0)
         return fd;
     socklen_t length = hki_address_to_socket(address, &where);
+    /* A port that was asked for may have been another job's a moment ago, and have connections that it ended first.
+     * Where the kernel chooses, it chooses among those of which that is not so. */
+    if (address->port != 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     if ((address->family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one) != 0) ||
         bind(fd, (const struct sockaddr *)&where, length) != 0 || listen(fd, BACKLOG) != 0)
         return give_up(fd);

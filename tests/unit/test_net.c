@@ -500,6 +500,27 @@ static void a_listener_is_reached_and_knows_by_whom(void **state)
     }
 }
 
+/* Connections that the server ends first stay at its port for a minute. */
+static void a_port_serves_again_at_once_but_not_twice(void **state)
+{
+    (void)state;
+    hki_address address = parsed("127.0.0.1"), from;
+    close(hki_socket_listen(&address, 0)); /* a free port, from now on asked for */
+    int listener = hki_socket_listen(&address, 0), client = hki_socket_connect(&address, 0);
+    assert_true(listener >= 0 && client >= 0);
+    struct pollfd ready = {.fd = listener, .events = POLLIN};
+    assert_int_equal(poll(&ready, 1, 5000), 1);
+    close(hki_socket_accept(listener, &from));
+    ready = (struct pollfd){.fd = client, .events = POLLIN};
+    assert_int_equal(poll(&ready, 1, 5000), 1);
+    close(client);
+    close(listener);
+    listener = hki_socket_listen(&address, 0);
+    assert_true(listener >= 0);
+    assert_int_equal(hki_socket_listen(&address, 0), -EADDRINUSE);
+    close(listener);
+}
+
 /* ---- refusals ---- */
 
 static void refusals_are_said_once_and_not_for_ever(void **state)
@@ -542,6 +563,7 @@ int main(void)
         cmocka_unit_test(versions_byte_orders_and_purposes_are_told_apart),
         cmocka_unit_test(a_hang_up_at_any_byte_ends_it),
         cmocka_unit_test(a_listener_is_reached_and_knows_by_whom),
+        cmocka_unit_test(a_port_serves_again_at_once_but_not_twice),
         cmocka_unit_test(refusals_are_said_once_and_not_for_ever),
     };
     return cmocka_run_group_tests_name("net", tests, NULL, NULL);
