@@ -6,315 +6,203 @@
 
 #include "base/error.h"
 
-/* The parameters of a line or a pair of lines: a point is weight · (value - row · parameters). */
-enum { PARAMETERS = 3 };
+enum { RANGE_LEAST = 3 }; /* samples: two points lie on a line whatever they are */
 
-typedef struct equations {
-    double normal[PARAMETERS][PARAMETERS], right[PARAMETERS], square; /* AᵀA, Aᵀb, bᵀb */
-    uint32_t points;
-} equations;
+/* time = alpha + beta·bytes over samples first … last. */
+typedef struct line {
+    double alpha, beta, cost; /* sum of squared relative errors */
+    double beta_error;        /* standard error of beta */
+} line;
 
-typedef struct solution {
-    double value[PARAMETERS], inverse[PARAMETERS][PARAMETERS], error; /* sum of squares left */
-    uint32_t free;                                                    /* parameters that are not zero by force */
-} solution;
+/* Sums of weights 1/t² that a fit needs; every time is 1 of its own. */
+typedef struct sums {
+    double w, x, xx, y, xy;
+} sums;
 
-static void add_row(equations *s, const double row[PARAMETERS])
+static sums sum_up(const hki_fit_sample *samples, uint32_t first, uint32_t last)
 {
-    for (int i = 0; i < PARAMETERS; i++) {
-        s->right[i] += row[i]; /* the value is 1: errors are relative to it */
-        for (int k = 0; k < PARAMETERS; k++)
-            s->normal[i][k] += row[i] * row[k];
-    }
-    s->square += 1;
-    s->points++;
-}
-
-/* Inverts the part of a symmetric matrix that `chosen` names, by Gauss and Jordan with pivots. False: singular. */
-static bool invert(const double matrix[PARAMETERS][PARAMETERS], unsigned chosen, double inverse[PARAMETERS][PARAMETERS])
-{
-    double work[PARAMETERS][2 * PARAMETERS] = {{0}};
-    for (int i = 0; i < PARAMETERS; i++) {
-        for (int k = 0; k < PARAMETERS; k++)
-            work[i][k] = (chosen >> i & chosen >> k & 1) ? matrix[i][k] : 0;
-        if (!(chosen >> i & 1))
-            work[i][i] = 1;
-        work[i][PARAMETERS + i] = 1;
-    }
-    for (int column = 0; column < PARAMETERS; column++) {
-        int pivot = column;
-        for (int i = column + 1; i < PARAMETERS; i++)
-            pivot = fabs(work[i][column]) > fabs(work[pivot][column]) ? i : pivot;
-        double scale = matrix[column][column] > 0 ? matrix[column][column] : 1;
-        if (fabs(work[pivot][column]) < 1e-12 * scale)
-            return false;
-        for (int k = 0; k < 2 * PARAMETERS; k++) {
-            double swapped = work[column][k];
-            work[column][k] = work[pivot][k];
-            work[pivot][k] = swapped;
-        }
-        double divisor = work[column][column];
-        for (int k = 0; k < 2 * PARAMETERS; k++)
-            work[column][k] /= divisor;
-        for (int i = 0; i < PARAMETERS; i++) {
-            double factor = work[i][column];
-            for (int k = 0; i != column && k < 2 * PARAMETERS; k++)
-                work[i][k] -= factor * work[column][k];
-        }
-    }
-    for (int i = 0; i < PARAMETERS; i++)
-        memcpy(inverse[i], &work[i][PARAMETERS], sizeof inverse[i]);
-    return true;
-}
-
-/* Least squares with some parameters zero. False: they are not determined, or negative. */
-static bool solve_with(const equations *s, unsigned chosen, solution *found)
-{
-    *found = (solution){.error = s->square, .free = (uint32_t)__builtin_popcount(chosen)};
-    if (!invert(s->normal, chosen, found->inverse))
-        return false;
-    for (int i = 0; i < PARAMETERS; i++) {
-        if (!(chosen >> i & 1))
-            continue;
-        for (int k = 0; k < PARAMETERS; k++)
-            found->value[i] += chosen >> k & 1 ? found->inverse[i][k] * s->right[k] : 0;
-        if (found->value[i] < 0)
-            return false;
-        found->error -= found->value[i] * s->right[i];
-    }
-    found->error = fmax(found->error, 0);
-    return true;
-}
-
-/* The best of all solutions without a negative parameter. So few parameters are tried one set after another. */
-static solution solve(const equations *s)
-{
-    solution best = {.error = s->square}, found;
-    for (unsigned chosen = 1; chosen < 1u << PARAMETERS; chosen++)
-        if (solve_with(s, chosen, &found) && found.error < best.error)
-            best = found;
-    return best;
-}
-
-/* Student's t for a two-sided 95 % interval. */
-static double student(uint32_t freedom)
-{
-    static const double table[] = {12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-                                   2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086};
-    enum { ROWS = sizeof table / sizeof *table };
-    return freedom == 0 ? INFINITY : freedom <= ROWS ? table[freedom - 1] : 1.96 + 2.5 / freedom;
-}
-
-static hki_fit_value value_of(const equations *s, const solution *found, int i)
-{
-    uint32_t freedom = s->points > found->free ? s->points - found->free : 0;
-    double variance = freedom ? found->error / freedom * found->inverse[i][i] : 0;
-    return (hki_fit_value){found->value[i], freedom ? student(freedom) * sqrt(fmax(variance, 0)) : INFINITY};
-}
-
-/* ---- one range ---- */
-
-typedef struct points {
-    const hki_fit_point *items;
-    size_t count;
-    uint64_t sizes[HKI_FIT_POINTS]; /* ascending, each once */
-    uint32_t size_count;
-} points;
-
-static bool within(const hki_fit_point *point, uint64_t first, uint64_t last)
-{
-    return point->bytes >= first && point->bytes <= last;
-}
-
-/* One-way and exchange points in a range: α is theirs in common. */
-static equations pair_system(const points *all, uint64_t first, uint64_t last)
-{
-    equations s = {.points = 0};
-    for (size_t i = 0; i < all->count; i++) {
-        const hki_fit_point *point = &all->items[i];
-        double kib = (double)point->bytes / 1024 / point->us;
-        const double row[PARAMETERS] = {1 / point->us, point->series == HKI_FIT_ONE_WAY ? kib : 0,
-                                        point->series == HKI_FIT_EXCHANGE ? kib : 0};
-        if (point->series != HKI_FIT_STREAM && within(point, first, last))
-            add_row(&s, row);
+    sums s = {0};
+    for (uint32_t i = first; i <= last; i++) {
+        double x = (double)samples[i].bytes, y = (double)samples[i].one_way_ps, w = 1 / (y * y);
+        s.w += w;
+        s.x += w * x;
+        s.xx += w * x * x;
+        s.y += w * y;
+        s.xy += w * x * y;
     }
     return s;
 }
 
-static equations stream_system(const points *all, uint64_t first, uint64_t last)
+static double cost_of(const hki_fit_sample *samples, uint32_t first, uint32_t last, const line *fit)
 {
-    equations s = {.points = 0};
-    for (size_t i = 0; i < all->count; i++) {
-        const hki_fit_point *point = &all->items[i];
-        const double row[PARAMETERS] = {1 / point->us, (double)point->bytes / 1024 / point->us, 0};
-        if (point->series == HKI_FIT_STREAM && within(point, first, last))
-            add_row(&s, row);
+    double cost = 0;
+    for (uint32_t i = first; i <= last; i++) {
+        double y = (double)samples[i].one_way_ps;
+        double error = (fit->alpha + fit->beta * (double)samples[i].bytes) / y - 1;
+        cost += error * error;
     }
-    return s;
+    return cost;
 }
 
-static void measure_residuals(const points *all, uint64_t first, uint64_t last, hki_fit_range *range)
+/* The best line with α and β not below 0. */
+static line fit_line(const hki_fit_sample *samples, uint32_t first, uint32_t last)
 {
-    double sum = 0;
-    for (size_t i = 0; i < all->count; i++) {
-        const hki_fit_point *point = &all->items[i];
-        if (point->series == HKI_FIT_STREAM || !within(point, first, last))
-            continue;
-        double slope = point->series == HKI_FIT_ONE_WAY ? range->beta_us.value : range->both_us.value;
-        double error = fabs((range->alpha_us.value + (double)point->bytes / 1024 * slope) / point->us - 1);
-        sum += error * error;
-        range->worst = fmax(range->worst, error);
-        range->points++;
+    sums s = sum_up(samples, first, last);
+    double determinant = s.w * s.xx - s.x * s.x;
+    line fit = {.alpha = s.y / s.w};
+    if (determinant > 1e-12 * s.w * s.xx) {
+        fit.beta = (s.w * s.xy - s.x * s.y) / determinant;
+        fit.alpha = (s.xx * s.y - s.x * s.xy) / determinant;
     }
-    range->residual = range->points ? sqrt(sum / range->points) : 0;
+    if (fit.beta < 0)
+        fit = (line){.alpha = s.y / s.w};
+    if (fit.alpha < 0)
+        fit = (line){.beta = s.xy / s.xx};
+    fit.cost = cost_of(samples, first, last, &fit);
+    uint32_t freedom = last - first + 1 > 2 ? last - first - 1 : 1;
+    if (determinant > 0)
+        fit.beta_error = sqrt(fit.cost / freedom * s.w / determinant);
+    return fit;
 }
 
-static hki_fit_range fit_range(const points *all, uint64_t first, uint64_t last)
+/* Best cost of the first `end` samples in `parts` ranges, and where the last of them begins. */
+typedef struct cell {
+    double cost;
+    uint32_t begin;
+} cell;
+
+typedef struct table {
+    cell cells[HKI_FIGURE_RANGES + 1][HKI_FIT_SAMPLES_MOST + 1];
+} table;
+
+static void fill(table *t, const hki_fit_sample *samples, uint32_t count)
 {
-    hki_fit_range range = {.upto = last};
-    equations pair = pair_system(all, first, last), stream = stream_system(all, first, last);
-    solution found = solve(&pair), flow = solve(&stream);
-    range.alpha_us = value_of(&pair, &found, 0);
-    range.beta_us = value_of(&pair, &found, 1);
-    range.both_us = value_of(&pair, &found, 2);
-    range.gap_us = value_of(&stream, &flow, 0);
-    range.flow_us = value_of(&stream, &flow, 1);
-    measure_residuals(all, first, last, &range);
-    return range;
-}
-
-/* ---- cutting ---- */
-
-typedef struct cutting {
-    const points *all;
-    const uint64_t *breaks;
-    size_t break_count;
-    uint32_t from[HKI_FIT_RANGES + 1][HKI_FIT_POINTS + 1]; /* where the last of so many ranges begins */
-    double error[HKI_FIT_RANGES + 1][HKI_FIT_POINTS + 1];  /* of the sizes before, in so many ranges */
-} cutting;
-
-static bool may_be_one(const cutting *c, uint32_t first, uint32_t last)
-{
-    for (size_t i = 0; i < c->break_count; i++)
-        if (c->all->sizes[first] <= c->breaks[i] && c->all->sizes[last] > c->breaks[i])
-            return false;
-    return last > first; /* two sizes at least: one says nothing about a slope */
-}
-
-static double error_of(const cutting *c, uint32_t first, uint32_t last)
-{
-    if (!may_be_one(c, first, last))
-        return INFINITY;
-    equations s = pair_system(c->all, c->all->sizes[first], c->all->sizes[last]);
-    return solve(&s).error;
-}
-
-/* error[r][k]: the least that r ranges leave of the first k sizes. */
-static void fill(cutting *c, uint32_t most)
-{
-    uint32_t sizes = c->all->size_count;
-    for (uint32_t r = 0; r <= most; r++)
-        for (uint32_t k = 0; k <= sizes; k++)
-            c->error[r][k] = r == 0 && k == 0 ? 0 : INFINITY;
-    for (uint32_t first = 0; first < sizes; first++)
-        for (uint32_t last = first; last < sizes; last++) {
-            double own = error_of(c, first, last);
-            for (uint32_t r = 1; r <= most && isfinite(own); r++)
-                if (c->error[r - 1][first] + own < c->error[r][last + 1]) {
-                    c->error[r][last + 1] = c->error[r - 1][first] + own;
-                    c->from[r][last + 1] = first;
-                }
+    for (uint32_t end = 0; end <= count; end++)
+        t->cells[0][end] = (cell){end ? INFINITY : 0, 0};
+    for (uint32_t parts = 1; parts <= HKI_FIGURE_RANGES; parts++)
+        for (uint32_t end = 0; end <= count; end++) {
+            cell *best = &t->cells[parts][end];
+            *best = (cell){INFINITY, 0};
+            for (uint32_t begin = 0; begin + RANGE_LEAST <= end; begin++) {
+                if (isinf(t->cells[parts - 1][begin].cost))
+                    continue;
+                double cost = t->cells[parts - 1][begin].cost + fit_line(samples, begin, end - 1).cost;
+                if (cost < best->cost)
+                    *best = (cell){cost, begin};
+            }
         }
 }
 
-/* The number of ranges that explains most for its parameters; 0: no number will do. */
-static uint32_t best_number(const cutting *c, uint32_t most)
+/* As many ranges as pay: each costs three numbers more. Errors below 1 % are noise, and explain nothing. */
+static uint32_t parts_that_pay(const table *t, uint32_t count)
 {
-    static const double precision = 1e-4; /* of a median, squared: what lies below is chance */
-    double n = 0, least = INFINITY;
-    uint32_t best = 0;
-    for (size_t i = 0; i < c->all->count; i++)
-        n += c->all->items[i].series != HKI_FIT_STREAM;
-    for (uint32_t r = 1; r <= most; r++) {
-        double left = c->error[r][c->all->size_count];
-        double criterion = n * log(fmax(left / n, precision)) + (PARAMETERS + 1) * r * log(n);
-        if (isfinite(left) && criterion < least) {
-            least = criterion;
-            best = r;
+    const double noise = 0.01 * 0.01;
+    double least = INFINITY;
+    uint32_t best = 1;
+    for (uint32_t parts = 1; parts <= HKI_FIGURE_RANGES; parts++) {
+        double cost = t->cells[parts][count].cost;
+        if (isinf(cost))
+            continue;
+        double worth = count * log(cost / count + noise) + 3.0 * parts * log(count);
+        if (worth < least) {
+            least = worth;
+            best = parts;
         }
     }
     return best;
 }
 
-static int ascending(const void *left, const void *right)
+static int compare(const void *a, const void *b)
 {
-    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-    return (a > b) - (a < b);
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
 }
 
-static hk_status take_points(const hki_fit_point *items, size_t count, points *all)
+static double median(double *values, uint32_t count)
 {
-    *all = (points){.items = items, .count = count};
-    if (count > HKI_FIT_POINTS)
-        return hki_error(HK_ERR_ARGUMENT, "%zu points are too many to fit", count);
-    for (size_t i = 0; i < count; i++) {
-        if (!(items[i].us > 0) || !isfinite(items[i].us))
-            return hki_error(HK_ERR_ARGUMENT, "a time of %g us for %llu bytes cannot be fitted", items[i].us,
-                             (unsigned long long)items[i].bytes);
-        if (items[i].series != HKI_FIT_STREAM)
-            all->sizes[all->size_count++] = items[i].bytes;
-    }
-    qsort(all->sizes, all->size_count, sizeof *all->sizes, ascending);
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < all->size_count; i++)
-        if (kept == 0 || all->sizes[kept - 1] != all->sizes[i])
-            all->sizes[kept++] = all->sizes[i];
-    all->size_count = kept;
-    return kept >= 2 ? HK_OK : hki_error(HK_ERR_ARGUMENT, "less than two sizes cannot be fitted");
+    if (count == 0)
+        return 0;
+    qsort(values, count, sizeof *values, compare);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-/* A range ends at a break if one lies between its last size and the next. */
-static uint64_t end_of(const cutting *c, uint32_t last)
+/* What an exchange takes beyond α is both cores moving both messages, if that is clearly more than nβ. The longest
+ * messages of the range tell most. */
+static double core_of(const hki_fit_sample *samples, uint32_t first, uint32_t last, const line *fit)
 {
-    const points *all = c->all;
-    uint64_t end = last + 1 < all->size_count ? all->sizes[last] : UINT64_MAX;
-    for (size_t i = 0; i < c->break_count; i++)
-        if (end != UINT64_MAX && c->breaks[i] >= all->sizes[last] && c->breaks[i] < all->sizes[last + 1])
-            end = c->breaks[i];
-    return end;
+    double time = 0, bytes = 0;
+    for (uint32_t i = first; i <= last; i++)
+        if (samples[i].exchange_ps) {
+            time += (double)samples[i].exchange_ps - fit->alpha;
+            bytes += (double)samples[i].bytes;
+        }
+    return bytes > 0 && time > 1.1 * fit->beta * bytes ? time / 2 / bytes : 0;
 }
 
-static hk_status cut(cutting *c, uint32_t most, hki_fit_range *ranges, uint32_t *count)
+/* A way is occupied for overhead + nβ: what a stream of messages takes for each, without its bytes. */
+static double overhead_of(const hki_fit_sample *samples, uint32_t first, uint32_t last, const line *fit)
 {
-    fill(c, most);
-    uint32_t number = best_number(c, most), behind = c->all->size_count;
-    if (number == 0)
-        return hki_error(HK_ERR_ARGUMENT, "too few sizes between the protocols' limits to be fitted");
-    for (uint32_t r = number; r > 0; r--) {
-        uint32_t first = c->from[r][behind];
-        ranges[r - 1] = fit_range(c->all, c->all->sizes[first], c->all->sizes[behind - 1]);
-        ranges[r - 1].upto = end_of(c, behind - 1);
-        behind = first;
-    }
-    *count = number;
+    double values[HKI_FIT_SAMPLES_MOST];
+    uint32_t count = 0;
+    for (uint32_t i = first; i <= last; i++)
+        if (samples[i].gap_ps)
+            values[count++] = (double)samples[i].gap_ps - fit->beta * (double)samples[i].bytes;
+    double overhead = count ? median(values, count) : fit->alpha / 2;
+    return overhead < 0 ? 0 : overhead > fit->alpha ? fit->alpha : overhead;
+}
+
+static uint64_t rounded(double value)
+{
+    return value < 1e15 ? (uint64_t)(value + 0.5) : (uint64_t)1e15;
+}
+
+static void take_range(const hki_fit_sample *samples, uint32_t first, uint32_t last, bool rendezvous,
+                       hki_range_figures *range, hki_fit_quality *quality)
+{
+    double residuals[HKI_FIT_SAMPLES_MOST];
+    line fit = fit_line(samples, first, last);
+    for (uint32_t i = first; i <= last; i++)
+        residuals[i - first] =
+            fabs((double)samples[i].one_way_ps / (fit.alpha + fit.beta * (double)samples[i].bytes) - 1);
+    *range = (hki_range_figures){.upto = samples[last].bytes,
+                                 .alpha_ps = rounded(fit.alpha),
+                                 .beta_ps = rounded(fit.beta * 1024),
+                                 .overhead_ps = rounded(overhead_of(samples, first, last, &fit)),
+                                 .core_ps = rounded(core_of(samples, first, last, &fit) * 1024),
+                                 .rendezvous = rendezvous};
+    *quality = (hki_fit_quality){.residual = median(residuals, last - first + 1),
+                                 .confidence = fit.beta > 0 ? 1.96 * fit.beta_error / fit.beta : 0,
+                                 .samples = last - first + 1};
+}
+
+static hk_status check(const hki_fit_sample *samples, uint32_t count)
+{
+    if (count < RANGE_LEAST || count > HKI_FIT_SAMPLES_MOST)
+        return hki_error(HK_ERR_ARGUMENT, "a fit takes %d to %d sizes, not %u", RANGE_LEAST, HKI_FIT_SAMPLES_MOST,
+                         count);
+    for (uint32_t i = 0; i < count; i++)
+        if (samples[i].one_way_ps == 0 || (i > 0 && samples[i].bytes <= samples[i - 1].bytes))
+            return hki_error(HK_ERR_ARGUMENT, "the measurement of %llu bytes has no time, or comes out of order",
+                             (unsigned long long)samples[i].bytes);
     return HK_OK;
 }
 
-hk_status hki_fit(const hki_fit_point *items, size_t point_count, const uint64_t *breaks, size_t break_count,
-                  uint32_t most, hki_fit_range ranges[HKI_FIT_RANGES], uint32_t *count)
+hk_status hki_fit_link(const hki_fit_sample *samples, uint32_t count, uint64_t eager, hki_link_figures *figures,
+                       hki_fit_quality quality[HKI_FIGURE_RANGES])
 {
-    points *all = malloc(sizeof *all);
-    cutting *c = malloc(sizeof *c);
-    hk_status status = all && c ? HK_OK : hki_error(HK_ERR_NO_MEMORY, "no memory to fit figures");
-    if (status == HK_OK)
-        status = take_points(items, point_count, all);
-    if (status == HK_OK) {
-        c->all = all;
-        c->breaks = breaks;
-        c->break_count = break_count;
-        status = cut(c, most < HKI_FIT_RANGES ? most : HKI_FIT_RANGES, ranges, count);
+    HK_TRY(check(samples, count));
+    table *t = malloc(sizeof *t);
+    if (!t)
+        return hki_error(HK_ERR_NO_MEMORY, "no memory for a fit");
+    fill(t, samples, count);
+    uint32_t parts = parts_that_pay(t, count), end = count;
+    *figures = (hki_link_figures){.ranges = parts, .origin = HKI_TUNED};
+    for (uint32_t i = parts; i-- > 0;) {
+        uint32_t begin = t->cells[i + 1][end].begin;
+        take_range(samples, begin, end - 1, samples[begin].bytes > eager, &figures->range[i], &quality[i]);
+        end = begin;
     }
-    free(all);
-    free(c);
-    return status;
+    figures->range[parts - 1].upto = UINT64_MAX;
+    free(t);
+    return HK_OK;
 }
