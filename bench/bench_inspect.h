@@ -3,13 +3,25 @@
 #define HKI_BENCH_INSPECT_H
 
 #include "bench/bench_cell.h"
+#include "cost/candidate.h"
 
 /* Name of the algorithm of comm's last collective; "" if there was none. The argument is an hk_comm. */
 const char *hki_bench_algorithm(void *comm);
 
-/* What that algorithm costs, as its textbook form: "rounds: 2(P-1); sent: 2(P-1)/P n". Empty for messages between two
- * ranks, and for a name that is no algorithm of the collective. */
-void hki_bench_why(hki_bench_kind kind, const char *algorithm, char *text, size_t room);
+/* The algorithms that could serve a cell, the one that is chosen first, priced for its size. */
+typedef struct hki_bench_candidates {
+    hki_collective collective;
+    hki_candidate items[HKI_CANDIDATES_MOST + 1];
+    int count;
+    int correct; /* for the caller */
+} hki_bench_candidates;
+
+/* False after a message on stderr: the cell is no collective, nothing can serve it, or there is no memory. */
+bool hki_bench_candidates_find(hk_comm *comm, const hki_bench_cell *cell, hki_bench_candidates *candidates);
+
+/* What speaks for the algorithm that is chosen for a cell, by the cost model, and what one call should take: "direct,
+ * 52.3 us: alpha 1, beta 92 ... %; next ring, 52.3 us". Empty and 0 for messages between two ranks. */
+void hki_bench_why(hk_comm *comm, const hki_bench_cell *cell, char *text, size_t room, double *predicted_us);
 
 /* Is there such an algorithm for the collective? If not, `known` names those that there are, separated by commas. */
 bool hki_bench_algorithm_known(hki_bench_kind kind, const char *algorithm, char *known, size_t room);

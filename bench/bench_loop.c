@@ -278,16 +278,22 @@ static bool take_samples(loop *l, long batch, long wanted, double *seconds, hki_
     return true;
 }
 
-int hki_bench_measure(const hki_bench_library *library, const hki_bench_cell *cell, const hki_bench_effort *effort,
-                      const hki_bench_buffers *buffers, hki_bench_result *result)
+static loop loop_of(const hki_bench_library *library, const hki_bench_cell *cell, const hki_bench_effort *effort,
+                    const hki_bench_buffers *buffers)
 {
     loop l = {library, cell, effort, buffers, 0, 1, 0, NULL};
-    memset(result, 0, sizeof *result);
-    result->correct = effort->check ? 1 : -1;
     /* All ranks rotate alike, though the root's extent may differ: by the size that they have in common. */
     l.stride = lines(cell->bytes > 0 ? (size_t)cell->bytes : 1);
     l.inputs = effort->constant || cell->bytes <= LINE ? 1 : largest_batch(&l);
+    return l;
+}
 
+int hki_bench_measure(const hki_bench_library *library, const hki_bench_cell *cell, const hki_bench_effort *effort,
+                      const hki_bench_buffers *buffers, hki_bench_result *result)
+{
+    loop l = loop_of(library, cell, effort, buffers);
+    memset(result, 0, sizeof *result);
+    result->correct = effort->check ? 1 : -1;
     if (library->prepare != NULL && library->prepare(library->context, cell) != 0) {
         (void)failed(&l, "preparation");
         return 1;
@@ -307,4 +313,61 @@ int hki_bench_measure(const hki_bench_library *library, const hki_bench_cell *ce
     if (done && effort->check)
         done = check(&l, &result->correct);
     return done ? 0 : 1;
+}
+
+/* ---- in turn with others ---- */
+
+struct hki_bench_turn {
+    loop l;
+    long batch;
+    double round;
+};
+
+hki_bench_turn *hki_bench_turn_new(const hki_bench_library *library, const hki_bench_cell *cell,
+                                   const hki_bench_effort *effort, const hki_bench_buffers *buffers)
+{
+    hki_bench_turn *turn = (hki_bench_turn *)malloc(sizeof *turn);
+    if (turn == NULL) {
+        fprintf(stderr, "%s: rank %d: no memory to measure in turn\n", library->name, library->rank);
+        return NULL;
+    }
+    *turn = (hki_bench_turn){loop_of(library, cell, effort, buffers), 1, 0.0};
+    bool good =
+        library->prepare == NULL || library->prepare(library->context, cell) == 0 || failed(&turn->l, "preparation");
+    rewrite(&turn->l, turn->l.inputs);
+    for (int i = 0; i < 2 && good; i++)
+        good = call(&turn->l, i) == 0 || failed(&turn->l, "warm-up call");
+    if (good && choose_batch(&turn->l, &turn->batch, &turn->round))
+        return turn;
+    free(turn);
+    return NULL;
+}
+
+void hki_bench_turn_free(hki_bench_turn *turn)
+{
+    free(turn);
+}
+
+int hki_bench_turn_sample(hki_bench_turn *turn, double *us)
+{
+    double seconds;
+    if (!sample(&turn->l, turn->batch, &seconds))
+        return 1;
+    *us = seconds * 1e6 / (double)turn->batch / (turn->l.cell->kind == HKI_BENCH_PINGPONG ? 2.0 : 1.0);
+    return 0;
+}
+
+int hki_bench_turn_check(hki_bench_turn *turn, int *correct)
+{
+    return check(&turn->l, correct) ? 0 : 1;
+}
+
+long hki_bench_turn_batch(const hki_bench_turn *turn)
+{
+    return turn->batch;
+}
+
+double hki_bench_turn_round(const hki_bench_turn *turn)
+{
+    return turn->round;
 }

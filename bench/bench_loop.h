@@ -57,7 +57,10 @@ typedef struct hki_bench_result {
     long batch, samples;
     int correct; /* 1, 0; -1 = not checked */
     char algorithm[64];
-    char why[128]; /* what speaks for the algorithm; "" = unknown. Set by who knows the library */
+    /* Set by who knows the library: */
+    char why[192];                         /* what speaks for the algorithm; "" = unknown */
+    double predicted_us;                   /* of one call; 0 = unknown */
+    const struct hki_bench_regret *regret; /* of --regret; NULL otherwise */
 } hki_bench_result;
 
 /* Makes buffers that are large enough for every cell of at most `input` and `output` bytes. False: no memory. */
@@ -68,6 +71,21 @@ void hki_bench_buffers_free(const hki_bench_library *library, hki_bench_buffers 
  * A wrong result is not a failure: `correct` says so on every rank. */
 int hki_bench_measure(const hki_bench_library *library, const hki_bench_cell *cell, const hki_bench_effort *effort,
                       const hki_bench_buffers *buffers, hki_bench_result *result);
+
+/* One of several ways to carry out a cell, which are sampled in turn. Borrows what it is given. */
+typedef struct hki_bench_turn hki_bench_turn;
+
+/* Warms up and chooses how many calls a sample has; collective over all ranks. NULL after a failure, as above. */
+hki_bench_turn *hki_bench_turn_new(const hki_bench_library *library, const hki_bench_cell *cell,
+                                   const hki_bench_effort *effort, const hki_bench_buffers *buffers);
+void hki_bench_turn_free(hki_bench_turn *turn);
+/* Takes a sample: µs of one call on this rank. 0; or 1 after a failure, as above. */
+int hki_bench_turn_sample(hki_bench_turn *turn, double *us);
+/* One call on values that are checked, on all ranks: *correct becomes 0 if it was wrong on any. 0, or 1 as above. */
+int hki_bench_turn_check(hki_bench_turn *turn, int *correct);
+/* Calls of a sample, and what a whole round of one took when it was chosen, rewriting included: seconds. */
+long hki_bench_turn_batch(const hki_bench_turn *turn);
+double hki_bench_turn_round(const hki_bench_turn *turn);
 
 #ifdef __cplusplus
 }

@@ -29,6 +29,7 @@ enum { MOST_RANKS = 65536 };
     X(UNEVEN, "uneven", no_argument, "", "the forms with a count for each rank get different counts")                  \
     X(ALLOC, "alloc", no_argument, "", "buffers from hk_alloc instead of malloc")                                      \
     X(CONSTANT, "constant", no_argument, "", "do not rewrite inputs between samples (flatters)")                       \
+    X(REGRET, "regret", no_argument, "", "measure every algorithm in turn: was the choice the best? (seconds: 0.5)")   \
     X(CHECK, "check", no_argument, "", "compare every element with a serial reference")                                \
     X(JSON, "json", required_argument, "FILE", "write the results as JSON; - is standard output, without the table")   \
     X(CSV, "csv", required_argument, "FILE", "write the results as CSV; - likewise")                                   \
@@ -162,6 +163,8 @@ static bool parse_one(int option, hki_bench_options *options)
         return options->effort.constant = true;
     case OPTION_CHECK:
         return options->effort.check = true;
+    case OPTION_REGRET:
+        return options->regret = true;
     case OPTION_PROGRESS:
         return options->progress = true;
     case OPTION_LIST:
@@ -213,6 +216,12 @@ static bool consistent(const hki_bench_options *options)
     }
     if (options->algorithm != NULL && !options->named && strchr(options->algorithm, ':') == NULL)
         return bad("--algorithm %s: name the collectives that it is for", options->algorithm);
+    if (options->regret && options->algorithm != NULL)
+        return bad("--regret compares all algorithms; --algorithm would leave one");
+    for (int i = 0; i < HKI_BENCH_COUNT && options->regret && options->named; i++)
+        if (options->wanted[i] && hki_bench_is_message((hki_bench_kind)i))
+            return bad("--regret is about collectives: for %s there is no choice",
+                       hki_bench_traits_of((hki_bench_kind)i)->name);
     if (options->json != NULL && options->csv != NULL && strcmp(options->json, "-") == 0 &&
         strcmp(options->csv, "-") == 0)
         return bad("only one of --json and --csv can be -");
@@ -227,7 +236,7 @@ bool hki_bench_options_parse(int argc, char **argv, hki_bench_options *options)
     options->step = 4;
     options->request.type = HK_FLOAT32;
     options->request.op = HK_SUM;
-    options->effort.box = 0.05;
+    options->effort.box = 0;
     options->effort.warmup = -1;
 
     int option;
@@ -235,6 +244,8 @@ bool hki_bench_options_parse(int argc, char **argv, hki_bench_options *options)
     while ((option = getopt_long(argc, argv, "n:h", long_options, NULL)) != -1)
         if (!parse_one(option == 'h' ? OPTION_HELP : option, options))
             return false;
+    if (options->effort.box <= 0)
+        options->effort.box = options->regret ? 0.5 : 0.05;
     if (options->help || options->list)
         return true;
     return parse_collectives(argc - optind, argv + optind, options) && consistent(options);

@@ -12,6 +12,7 @@ typedef struct hki_bench_options {
     hki_bench_request request;    /* type, operator, root, in-place, uneven */
     hki_bench_effort effort;
     bool mappable; /* --alloc */
+    bool regret;
     bool progress, list, help;
     const char *algorithm; /* NULL = the library's choice */
     const char *transport; /* NULL = the library's choice */

@@ -1,6 +1,9 @@
 #include "bench/bench_report.h"
 
 #include "bench/bench_json.h"
+#include "bench/bench_regret.h"
+
+#include <math.h>
 
 static const char *type_of(const hki_bench_cell *cell)
 {
@@ -28,6 +31,34 @@ static void times_json(FILE *out, const hki_bench_times *time)
     comma(out);
     hki_bench_json_number(out, "p99", time->p99);
     fputc('}', out);
+}
+
+static void rivals_json(FILE *out, const hki_bench_regret *regret)
+{
+    comma(out);
+    hki_bench_json_number(out, "regret", regret->value);
+    comma(out);
+    hki_bench_json_text(out, "best", regret->rivals[regret->best].algorithm);
+    fputs(", \"candidates\": [", out);
+    for (int i = 0; i < regret->count; i++) {
+        const hki_bench_rival *rival = &regret->rivals[i];
+        fputs(i > 0 ? ", {" : "{", out);
+        hki_bench_json_text(out, "algorithm", rival->algorithm);
+        comma(out);
+        hki_bench_json_integer(out, "segments", rival->segments);
+        comma(out);
+        hki_bench_json_number(out, "predicted_us", rival->predicted_us > 0 ? rival->predicted_us : NAN);
+        comma(out);
+        hki_bench_json_number(out, "odd_us", rival->odd_us);
+        comma(out);
+        hki_bench_json_number(out, "even_us", rival->even_us);
+        comma(out);
+        hki_bench_json_number(out, "low_us", rival->low_us);
+        comma(out);
+        hki_bench_json_number(out, "high_us", rival->high_us);
+        fputc('}', out);
+    }
+    fputc(']', out);
 }
 
 void hki_bench_cell_json(FILE *out, const char *library, const char *transport, const hki_bench_cell *cell,
@@ -63,6 +94,10 @@ void hki_bench_cell_json(FILE *out, const char *library, const char *transport, 
     hki_bench_json_number(out, "busbw", hki_bench_bus_bandwidth(cell, result->time.p50));
     comma(out);
     hki_bench_json_truth(out, "correct", result->correct);
+    comma(out);
+    hki_bench_json_number(out, "predicted_us", result->predicted_us > 0 ? result->predicted_us : NAN);
+    if (result->regret != NULL)
+        rivals_json(out, result->regret);
     fputc('}', out);
 }
 
@@ -124,4 +159,32 @@ void hki_bench_cell_row(FILE *out, const hki_bench_cell *cell, const hki_bench_r
             figure(time->p99, text[3], sizeof text[3]),
             figure(hki_bench_algorithm_bandwidth(cell, time->p50), text[4], sizeof text[4]),
             figure(hki_bench_bus_bandwidth(cell, time->p50), text[5], sizeof text[5]), correct);
+}
+
+void hki_bench_regret_heading(FILE *out)
+{
+    fprintf(out, "%-16s %12s  %-24s %10s %10s %9s  %-24s %10s %8s\n", "collective", "bytes", "chosen", "p50 us",
+            "predicted", "/measured", "best", "p50 us", "regret %");
+}
+
+static void name_text(const hki_bench_rival *rival, char *text, size_t room)
+{
+    if (rival->segments > 1)
+        snprintf(text, room, "%s/%u", rival->algorithm, rival->segments);
+    else
+        snprintf(text, room, "%s", rival->algorithm);
+}
+
+void hki_bench_regret_row(FILE *out, const hki_bench_cell *cell, const hki_bench_result *result)
+{
+    char text[3][32], chosen[80], name[80];
+    const hki_bench_regret *regret = result->regret;
+    const hki_bench_rival *best = &regret->rivals[regret->best];
+    name_text(&regret->rivals[0], chosen, sizeof chosen);
+    name_text(best, name, sizeof name);
+    fprintf(out, "%-16s %12llu  %-24s %10s %10s %9.2f  %-24s %10s %8.1f%s\n", hki_bench_traits_of(cell->kind)->name,
+            (unsigned long long)cell->bytes, chosen, figure(result->time.p50, text[0], sizeof text[0]),
+            figure(result->predicted_us, text[1], sizeof text[1]), result->predicted_us / result->time.p50, name,
+            figure(best->even_us, text[2], sizeof text[2]), 100 * regret->value,
+            result->correct == 0 ? "  WRONG RESULT" : "");
 }

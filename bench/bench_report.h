@@ -20,6 +20,10 @@ void hki_bench_cell_csv(FILE *out, const char *library, const char *transport, c
 void hki_bench_table_heading(FILE *out);
 void hki_bench_cell_row(FILE *out, const hki_bench_cell *cell, const hki_bench_result *result);
 
+/* The same for --regret: what was chosen, what was best, and what was predicted. */
+void hki_bench_regret_heading(FILE *out);
+void hki_bench_regret_row(FILE *out, const hki_bench_cell *cell, const hki_bench_result *result);
+
 /* "8", "64K", "1.5M": as it would be given on the command line; exact. */
 void hki_bench_size_text(uint64_t bytes, char *text, size_t room);
 

@@ -3,6 +3,7 @@
 #include "bench/bench_hocket.h"
 #include "bench/bench_inspect.h"
 #include "bench/bench_json.h"
+#include "bench/bench_regret.h"
 #include "bench/bench_report.h"
 #include "dtype/dtype.h"
 
@@ -28,6 +29,9 @@ typedef struct run {
     bool lead; /* rank 0, which writes */
     sinks out;
     long wrong;
+    hk_comm *comm;
+    hki_bench_regret *regret; /* with --regret: of the cell that is measured */
+    hki_bench_regrets regrets;
 } run;
 
 /* ---- output ------------------------------------------------------------------------------------------------- */
@@ -109,7 +113,7 @@ static void begin_output(run *r)
             hk_version(NULL, NULL, NULL), r->library.ranks, r->library.ranks == 1 ? "" : "s", r->transport,
             hki_bench_type_name(o->request.type), hki_bench_op_name(o->request.op), hki_kernels_name(),
             o->mappable ? "hk_alloc" : "malloc", o->effort.constant ? "constant" : "rewritten before each sample");
-    hki_bench_table_heading(r->out.table);
+    (o->regret ? hki_bench_regret_heading : hki_bench_table_heading)(r->out.table);
     fflush(r->out.table);
 }
 
@@ -122,7 +126,7 @@ static void write_cell(run *r, const hki_bench_cell *cell, const hki_bench_resul
     if (r->out.csv != NULL)
         hki_bench_cell_csv(r->out.csv, r->library.name, r->transport, cell, result);
     if (r->out.table != NULL) {
-        hki_bench_cell_row(r->out.table, cell, result);
+        (result->regret ? hki_bench_regret_row : hki_bench_cell_row)(r->out.table, cell, result);
         fflush(r->out.table);
     }
     r->out.cells++;
@@ -132,6 +136,8 @@ static bool end_output(run *r)
 {
     if (r->out.json != NULL)
         fputs("\n ]}\n", r->out.json);
+    if (r->out.table != NULL)
+        hki_bench_regrets_print(r->out.table, &r->regrets);
     bool written = close_sink(r->out.json, r->options->json);
     written &= close_sink(r->out.csv, r->options->csv);
     return close_sink(r->out.table, "standard output") && written;
@@ -167,6 +173,14 @@ static hki_bench_request request_for(const run *r, hki_bench_kind kind, uint64_t
     return request;
 }
 
+static bool measure_cell(run *r, const hki_bench_cell *cell, hki_bench_result *result)
+{
+    const hki_bench_effort *effort = &r->options->effort;
+    if (r->regret == NULL)
+        return hki_bench_measure(&r->library, cell, effort, &r->buffers, result) == 0;
+    return hki_bench_regret_measure(r->comm, &r->library, cell, effort, &r->buffers, r->regret, result) == 0;
+}
+
 static bool run_cell(run *r, const hki_bench_request *request)
 {
     hki_bench_cell cell;
@@ -175,12 +189,14 @@ static bool run_cell(run *r, const hki_bench_request *request)
         fprintf(stderr, "hocket bench: rank %d: out of memory\n", r->library.rank);
         return false;
     }
-    bool done = hki_bench_measure(&r->library, &cell, &r->options->effort, &r->buffers, &result) == 0;
+    bool done = measure_cell(r, &cell, &result);
     if (done) {
         r->wrong += result.correct == 0;
         if (hki_bench_is_message(cell.kind))
             result.algorithm[0] = '\0'; /* messages: the last collective was the barrier before them */
-        hki_bench_why(cell.kind, result.algorithm, result.why, sizeof result.why);
+        hki_bench_why(r->comm, &cell, result.why, sizeof result.why, &result.predicted_us);
+        if (r->regret != NULL)
+            done = hki_bench_regrets_add(&r->regrets, r->regret, &result);
         write_cell(r, &cell, &result);
     }
     hki_bench_cell_clear(&cell);
@@ -223,6 +239,8 @@ static bool can_measure(const run *r, hki_bench_kind kind)
         return false;
     if (hki_bench_is_pair(kind) && r->library.ranks < 2)
         return false;
+    if (r->options->regret && hki_bench_is_message(kind))
+        return false;
     return !r->options->request.in_place || hki_bench_traits_of(kind)->in_place;
 }
 
@@ -254,6 +272,8 @@ static bool fits(const run *r)
         trouble = "pingpong and stream need two ranks";
     else if (o->min > r->max)
         trouble = "--min is above the largest size for so many ranks; give --max";
+    else if (o->regret && ranks < 2)
+        trouble = "--regret needs two ranks: one has no choice";
     if (trouble != NULL && r->lead)
         fprintf(stderr, "hocket bench: %s (the job has %d)\n", trouble, ranks);
     return trouble == NULL;
@@ -290,7 +310,8 @@ int hki_bench_run(hk_comm *comm, const hki_bench_options *options)
     char transports[128];
     run r = {.options = options,
              .transport = hki_bench_transport(comm, transports, sizeof transports),
-             .lead = hk_comm_rank(comm) == 0};
+             .lead = hk_comm_rank(comm) == 0,
+             .comm = comm};
     hki_bench_hocket(comm, options->mappable, &r.library);
     r.library.algorithm = hki_bench_algorithm;
     r.max = options->max != UINT64_MAX ? options->max : default_max(r.library.ranks);
@@ -301,8 +322,11 @@ int hki_bench_run(hk_comm *comm, const hki_bench_options *options)
     if (!make_buffers(&r))
         return 1;
     begin_output(&r);
-    bool done = run_all(&r);
+    r.regret = options->regret ? calloc(1, sizeof *r.regret) : NULL;
+    bool done = (r.regret != NULL || !options->regret) && run_all(&r);
     done &= end_output(&r);
+    free(r.regret);
+    hki_bench_regrets_free(&r.regrets);
     hki_bench_buffers_free(&r.library, &r.buffers);
     if (r.wrong > 0 && r.lead)
         fprintf(stderr, "hocket bench: %ld cells gave wrong results\n", r.wrong);

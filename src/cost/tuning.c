@@ -39,7 +39,7 @@ static hk_status read_text(const hki_json *object, const char *name, const char 
     const char *text = hki_json_text(hki_json_member(object, member));
     if (!text || strlen(text) >= bytes)
         return wrong(name, "the document", member, "short text");
-    strcpy(to, text);
+    memcpy(to, text, strlen(text) + 1);
     return HK_OK;
 }
 
@@ -279,7 +279,7 @@ bool hki_tuning_cache_path(char *path, size_t bytes, bool make)
         return false;
     if (make && mkdir(path, 0700) != 0 && errno != EEXIST)
         return false;
-    strcat(path, "/hocket");
+    used += snprintf(path + used, bytes - (size_t)used, "/hocket");
     if (make && mkdir(path, 0700) != 0 && errno != EEXIST)
         return false;
     snprintf(path + strlen(path), bytes - strlen(path), "/tuning-%s.json", id);
