@@ -130,7 +130,8 @@ static outcome try_one(search *self, const hki_address *at)
 {
     hki_stream stream = {.fd = hki_socket_connect(at, 0)};
     if (stream.fd < 0) {
-        note(self, at, strerror(-stream.fd));
+        bool scopeless = hki_address_is_link_local(at) && at->scope == 0;
+        note(self, at, scopeless ? "a link-local address needs its interface: fe80::1%eth0" : strerror(-stream.fd));
         return ABSENT;
     }
     outcome result = ABSENT;

@@ -201,6 +201,10 @@ said "rank 0 died" "$work/err1" 'rank 1 of job hocket: the rank that serves the 
 # Beyond this machine without a key: refused, and the setting named.
 HOCKET_RANK=0 HOCKET_STORE=tcp://0.0.0.0:$(free_port) timeout 60 "$ranks" rank 3 2>"$work/err" && failed "no key"
 said "no key" "$work/err" HOCKET_KEY_FILE
+# A link-local address means nothing without its interface.
+HOCKET_JOIN_TIMEOUT=1 HOCKET_KEY=none HOCKET_RANK=1 HOCKET_STORE="tcp://[fe80::1]:$(free_port)" timeout 60 "$ranks" rank 3 \
+    2>"$work/err" && failed "an address without its interface"
+said "an address without its interface" "$work/err" 'needs its interface'
 export HOCKET_STORE=file:$work/store
 runs=$((runs + 1))
 by_hand HOCKET_RANK "$ranks" rank 3 || failed "HOCKET_STORE=$HOCKET_STORE"
