@@ -21,8 +21,8 @@ enum {
     SEGMENTS_LEAST = 4,       /* up to so many segments all are walked, … */
     SEGMENTS_FULLY = 16,      /* … or up to so many, as long as … */
     SEGMENT_RANKS = 256,      /* … this is no less than segments · ranks */
-    SCALED_FROM = 32,         /* more ranks than so many that do unlike things are priced by fewer, … */
-    SCALED_HOSTS = 4,         /* … on so many hosts at least, … */
+    SCALED_FROM = 64,         /* more ranks than so many that do unlike things are priced by fewer, … */
+    SCALED_HOSTS = 8,         /* … on so many hosts at least, … */
     SCALED_MOST = 256,        /* … but no more than these */
     STEPS_MOST = 1 << 21,     /* of all traced ranks: more would take seconds; … */
     STAND_IN_STEPS = 1 << 15, /* … of ranks that stand for all */
@@ -47,7 +47,7 @@ struct hki_pricer {
     size_t bytes;
     uint64_t *lengths; /* of steps, for the walk that is made */
     uint32_t length_count;
-    hki_cluster *smaller[2]; /* half as many ranks and as many as are walked at most; NULL: not asked for yet */
+    hki_cluster *smaller[2]; /* a fourth of the ranks that are walked at most, and those; NULL: not yet asked for */
     hki_pricer *of_smaller[2];
 };
 
@@ -296,6 +296,20 @@ static uint32_t segments_fully(const hki_call *call)
     return segments;
 }
 
+/* What all bytes of the call that was measured last take to pass the memory of the one host that there is: a pipeline
+ * that is not full yet does not show it. 0: there is more than one memory. */
+static uint64_t least_for_memory(hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call)
+{
+    memory *m = NULL;
+    uint64_t bytes = 0, rate = pricer->figures->memory_rate;
+    if (pricer->cluster->numa_count != 1 || !rate || find_memory(pricer, algorithm, call, false, &m) != HK_OK)
+        return 0;
+    for (uint32_t i = 0; i < hki_traces_steps(m->traces); i++)
+        if (m->traces->steps[i].verb == HKI_VERB_SEND)
+            bytes += pricer->lengths[i];
+    return hki_bytes_ps(bytes * m->traces->ranks / m->traces->count, hki_rate_ps(rate));
+}
+
 /* A pipeline of many segments, from shorter ones of segments as long. */
 static hk_status price_pipeline(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
                                 const hki_call *call, uint64_t bytes, hki_price *price)
@@ -309,6 +323,11 @@ static hk_status price_pipeline(hki_pricer *pricer, const hki_model *model, cons
     HK_TRY(price_walk(pricer, model, algorithm, &whole, most * whole.segments, false, &second));
     uint32_t rest = call->segments - whole.segments;
     *price = grow(&first, &second, (uint64_t)rest * 1024 / (whole.segments - half.segments));
+    uint64_t least = least_for_memory(pricer, algorithm, &whole) * (call->segments / whole.segments);
+    if (price->total_ps < least) {
+        price->contention_ps += least - price->total_ps;
+        price->total_ps = least;
+    }
     return HK_OK;
 }
 
@@ -340,19 +359,25 @@ static hk_status make_smaller(hki_pricer *pricer, int which, uint32_t ranks)
                            : status;
 }
 
-/* What a price grows with: the rounds that the textbook counts, or the ranks where those do not grow. */
-static double growth(const hki_algorithm *algorithm, hki_call call, uint32_t ranks, bool by_rounds)
+/* Whether the textbook counts rounds that grow like a tree's levels; not those of chains, nor one round of many
+ * messages.
+ */
+static bool grows_by_levels(const hki_algorithm *algorithm, const hki_call *call, uint32_t fewer)
 {
-    call.ranks = ranks;
-    call.root = 0;
-    return by_rounds ? algorithm->rounds(&call) : ranks;
+    hki_call large = *call, small = *call;
+    large.levels = small.levels = NULL;
+    large.segments = small.segments = 1;
+    small.ranks = fewer;
+    small.root = 0;
+    double rounds = algorithm->rounds(&large);
+    return rounds > algorithm->rounds(&small) && rounds < 8 * log2(call->ranks);
 }
 
 /* Trees grow by levels, chains by ranks: from two smaller clusters on as the textbook says. */
 static hk_status price_scaled(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
                               const hki_call *call, uint64_t bytes, hki_price *price)
 {
-    uint32_t more = scaled_ranks(pricer->cluster), fewer = more / 2;
+    uint32_t more = scaled_ranks(pricer->cluster), fewer = more / 4;
     hki_price few, many;
     hki_price *const prices[2] = {&few, &many};
     for (int i = 0; i < 2; i++) {
@@ -364,14 +389,10 @@ static hk_status price_scaled(hki_pricer *pricer, const hki_model *model, const 
         HK_TRY(hki_pricer_price(pricer->of_smaller[i], algorithm, &smaller, model->type, model->operators, bytes,
                                 prices[i]));
     }
-    hki_call flat = *call;
-    flat.levels = NULL;
-    double steps = growth(algorithm, flat, more, true) - growth(algorithm, flat, fewer, true);
-    bool by_rounds = steps > 0;
-    if (!by_rounds)
-        steps = more - fewer;
-    double rest = growth(algorithm, flat, call->ranks, by_rounds) - growth(algorithm, flat, more, by_rounds);
-    *price = grow(&few, &many, (uint64_t)(rest / steps * 1024));
+    double rest = (double)(call->ranks - more) / (more - fewer);
+    if (grows_by_levels(algorithm, call, fewer))
+        rest = log2((double)call->ranks / more) / log2((double)more / fewer);
+    *price = grow(&few, &many, (uint64_t)(rest * 1024));
     return HK_OK;
 }
 

@@ -1,0 +1,58 @@
+/*
+ * Dissemination barrier of radix 4: in round k every rank signals the ranks 4^k, 2·4^k and 3·4^k ahead, once it has
+ * heard from those behind in all earlier rounds. ceil(log4 P) rounds for any P: fewer than with one signal a round,
+ * where a message costs little beside a round. The n-way form of Hensgen, Finkel, Manber: T. Hoefler, T. Mehlan,
+ * F. Mietke, W. Rehm: Fast barrier synchronization for InfiniBand, 2006.
+ */
+#include "algo/generators.h"
+
+enum { RADIX = 4 };
+
+static void cut(const hki_call *call, hki_shape *shape)
+{
+    (void)call;
+    shape->segments = 1;
+}
+
+/* Signals of the last round that would go round to the rank itself, or past it, are left out: who is meant has been
+ * heard of on a shorter way. */
+static void generate(hki_builder *builder, const hki_call *call)
+{
+    hki_group everyone = hki_everyone(call);
+    for (uint64_t distance = 1; distance < call->ranks; distance *= RADIX) {
+        for (uint64_t far = distance; far < RADIX * distance && far < call->ranks; far += distance) {
+            hki_fence(builder);
+            hki_send(builder, &everyone, hki_ahead(call->ranks, call->rank, (uint32_t)far), hki_signal());
+        }
+        for (uint64_t far = distance; far < RADIX * distance && far < call->ranks; far += distance)
+            hki_recv(builder, &everyone, hki_behind(call->ranks, call->rank, (uint32_t)far), hki_signal());
+    }
+}
+
+static double rounds(const hki_call *call)
+{
+    double count = 0;
+    for (uint64_t distance = 1; distance < call->ranks; distance *= RADIX)
+        count++;
+    return count;
+}
+
+static double sent(const hki_call *call)
+{
+    (void)call;
+    return 0;
+}
+
+const hki_algorithm hki_algorithm_barrier_radix_dissemination = {
+    .name = "radix_dissemination",
+    .summary = "three signals a round at distances that quadruple",
+    .source = "Hoefler, Mehlan, Mietke, Rehm 2006",
+    .cut = cut,
+    .generate = generate,
+    .rounds = rounds,
+    .sent = sent,
+    .rounds_text = "ceil(log4 P)",
+    .sent_text = "0",
+    .scratch_text = "none",
+    .alike = hki_all_alike,
+};

@@ -1,0 +1,152 @@
+/* What a collective may take at most, by the model: no longer than others that do its work, no less for fewer bytes,
+ * and about as long with one rank more. J. L. Träff, W. Gropp, R. Thakur: Self-consistent MPI performance guidelines,
+ * 2010.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "cost/candidate.h"
+
+/* A price is the model's, not exact: one that is walked and one that is estimated by few ranks differ by this much. */
+static const double tolerance = 1.35, one_rank_more = 2.2;
+
+typedef struct place {
+    hki_cluster *cluster;
+    hki_pricer *pricer;
+} place;
+
+static place place_of(uint32_t ranks, uint32_t on_host)
+{
+    place made = {hki_cluster_new(ranks, (ranks + on_host - 1) / on_host, 1, "a test"), NULL};
+    assert_non_null(made.cluster);
+    made.cluster->switches[0].above = UINT32_MAX;
+    for (uint32_t i = 0; i < made.cluster->host_count; i++)
+        made.cluster->hosts[i] = (hki_cluster_host){.capacity = on_host, .numas = 1, .nics = 1};
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        made.cluster->seats[rank] = (hki_seat){.host = rank / on_host,
+                                               .core = (uint16_t)(rank % on_host),
+                                               .l2 = (uint16_t)(rank % on_host),
+                                               .reach = HKI_REACH_SHM | HKI_REACH_TCP};
+    assert_int_equal(hki_cluster_settle(made.cluster), HK_OK);
+    assert_int_equal(hki_pricer_new(made.cluster, &hki_figures_built_in, &made.pricer), HK_OK);
+    return made;
+}
+
+static void leave(place *at)
+{
+    hki_pricer_free(at->pricer);
+    hki_cluster_free(at->cluster);
+}
+
+/* What the collective takes when it is served as it would be. */
+static double best(const place *at, hki_collective collective, uint64_t bytes)
+{
+    hki_candidate all[HKI_CANDIDATES_MOST];
+    const hki_wishes none = {0};
+    uint32_t count = 0;
+    hki_question question = {.call = {.collective = collective,
+                                      .ranks = at->cluster->rank_count,
+                                      .segments = 1,
+                                      .commutative = true,
+                                      .levels = at->cluster->levels},
+                             .type = HK_FLOAT32,
+                             .bytes = bytes};
+    assert_int_equal(hki_candidates_find(at->pricer, &none, &question, false, all, &count), HK_OK);
+    assert_int_equal(all[0].candidacy, HKI_PRICED);
+    return (double)all[0].price.total_ps;
+}
+
+static void expect_at_most(double value, double limit, double factor, const char *what, const place *at, uint64_t bytes)
+{
+    if (value > limit * factor)
+        fail_msg("%s: %llu bytes among %u ranks on %u hosts take %.2f µs, not at most %.2f", what,
+                 (unsigned long long)bytes, at->cluster->rank_count, at->cluster->host_count, value / 1e6, limit / 1e6);
+}
+
+/* Every rank's block has whole elements. */
+static void check_compositions(const place *at, uint64_t least)
+{
+    uint64_t unit = 4 * (uint64_t)at->cluster->rank_count, bytes = (least + unit - 1) / unit * unit;
+    double allreduce = best(at, HKI_COLL_ALLREDUCE, bytes), broadcast = best(at, HKI_COLL_BROADCAST, bytes);
+    double reduce = best(at, HKI_COLL_REDUCE, bytes), allgather = best(at, HKI_COLL_ALLGATHER, bytes);
+    double reduce_scatter = best(at, HKI_COLL_REDUCE_SCATTER, bytes);
+    double gather = best(at, HKI_COLL_GATHER, bytes), scatter = best(at, HKI_COLL_SCATTER, bytes);
+    double few = best(at, HKI_COLL_ALLREDUCE, 4), barrier = best(at, HKI_COLL_BARRIER, 0);
+    expect_at_most(allreduce, reduce + broadcast, tolerance, "all-reduce by reduce and broadcast", at, bytes);
+    expect_at_most(allreduce, reduce_scatter + allgather, tolerance, "all-reduce by its halves", at, bytes);
+    expect_at_most(broadcast, scatter + allgather, tolerance, "broadcast by scatter and all-gather", at, bytes);
+    expect_at_most(allgather, gather + broadcast, tolerance, "all-gather by gather and broadcast", at, bytes);
+    /* Not kept among hundreds of ranks on many hosts, for want of a reduce by recursive halving and gather: there an
+     * all-reduce takes up to half the time. */
+    expect_at_most(reduce, allreduce, at->cluster->host_count > 32 ? 2 : tolerance, "reduce by all-reduce", at, bytes);
+    expect_at_most(barrier, few, tolerance, "barrier by all-reduce", at, bytes);
+}
+
+static const uint32_t numbers[] = {2, 3, 4, 5, 7, 8, 9, 12, 16, 31, 32, 64, 100, 127, 256, 512, 1023, 1024};
+static const uint64_t sizes[] = {8, 1024, 65536, 1 << 20, 64 << 20};
+enum { NUMBERS = sizeof numbers / sizeof *numbers, SIZES = sizeof sizes / sizeof *sizes };
+
+static void no_collective_takes_longer_than_others_that_do_its_work(void **state)
+{
+    (void)state;
+    for (int i = 0; i < NUMBERS; i++)
+        for (uint32_t on_host = 8; on_host <= 1024; on_host *= 128) {
+            if (on_host > 8 && numbers[i] > 128)
+                continue; /* more on one host than there are cores anywhere */
+            place at = place_of(numbers[i], on_host);
+            for (int k = 0; k < SIZES; k++)
+                check_compositions(&at, sizes[k]);
+            leave(&at);
+        }
+}
+
+static void fewer_bytes_take_no_longer(void **state)
+{
+    (void)state;
+    static const hki_collective all[] = {HKI_COLL_BROADCAST, HKI_COLL_REDUCE,         HKI_COLL_ALLREDUCE,
+                                         HKI_COLL_ALLGATHER, HKI_COLL_REDUCE_SCATTER, HKI_COLL_GATHER,
+                                         HKI_COLL_ALLTOALL};
+    for (int i = 0; i < NUMBERS; i += 2) {
+        place at = place_of(numbers[i], 8);
+        for (size_t c = 0; c < sizeof all / sizeof *all; c++) {
+            double last = 0;
+            for (uint64_t bytes = 8; bytes <= 64 << 20; bytes *= 4) {
+                double now = best(&at, all[c], bytes);
+                expect_at_most(last, now, 1.05, hki_collective_name(all[c]), &at, bytes);
+                last = now;
+            }
+        }
+        leave(&at);
+    }
+}
+
+static void one_rank_more_is_no_cliff(void **state)
+{
+    (void)state;
+    static const uint32_t edges[] = {2, 3, 4, 7, 8, 15, 16, 31, 32, 63, 64, 127, 128, 255, 511};
+    for (size_t i = 0; i < sizeof edges / sizeof *edges; i++) {
+        place here = place_of(edges[i], 1024), more = place_of(edges[i] + 1, 1024);
+        for (int k = 0; k < SIZES; k++) {
+            hki_collective all[] = {HKI_COLL_BROADCAST, HKI_COLL_ALLREDUCE, HKI_COLL_ALLGATHER};
+            for (int c = 0; c < 3; c++)
+                expect_at_most(best(&more, all[c], sizes[k]), best(&here, all[c], sizes[k]), one_rank_more,
+                               hki_collective_name(all[c]), &more, sizes[k]);
+        }
+        leave(&here);
+        leave(&more);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_collective_takes_longer_than_others_that_do_its_work),
+        cmocka_unit_test(fewer_bytes_take_no_longer),
+        cmocka_unit_test(one_rank_more_is_no_cliff),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
