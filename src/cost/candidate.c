@@ -8,6 +8,7 @@ enum {
     RANKS_ALL_PRICED = 8, /* up to so many ranks every candidate is walked */
     PIECE_LEAST = 4096,   /* bytes: shorter pieces of a pipeline cost more to start than to move */
     SEGMENTS_MOST = 64,
+    FINER = 4,         /* times as many segments are tried next: in between, prices differ by little */
     EQUAL_PERCENT = 2, /* prices that differ by no more are equal */
     GAIN_PERCENT = 3   /* that more segments must bring: they cost a rank steps, which weigh more than a price tells */
 };
@@ -41,7 +42,8 @@ hk_status hki_candidate_price(hki_pricer *pricer, const hki_question *question, 
     candidate->candidacy = too_long ? HKI_TOO_LONG : HKI_PRICED;
     if (too_long || segments || !algorithm->segmented)
         return HK_OK;
-    for (uint32_t more = 2; more <= SEGMENTS_MOST && piece(algorithm, question) / more >= PIECE_LEAST; more *= 2) {
+    for (uint32_t more = FINER; more <= SEGMENTS_MOST && piece(algorithm, question) / more >= PIECE_LEAST;
+         more *= FINER) {
         hki_price other;
         HK_TRY(price(pricer, question, algorithm, more, &other, &too_long));
         if (too_long || other.total_ps > candidate->price.total_ps)
@@ -154,7 +156,7 @@ hk_status hki_candidates_find(hki_pricer *pricer, const hki_wishes *wishes, cons
         hki_candidate *candidate = &candidates[i];
         if (candidate->candidacy != HKI_PRICED)
             continue;
-        if (!all && candidate->form_ps / 2 > best) {
+        if (!all && candidate->form_ps / 4 * 3 > best) {
             candidate->candidacy = HKI_OUTRUN;
             continue;
         }

@@ -9,7 +9,7 @@ enum { HKI_CANDIDATES_MOST = 32 };
 
 typedef enum hki_candidacy {
     HKI_PRICED,
-    HKI_OUTRUN,   /* by the textbook's form alone it takes more than twice as long as the best: not walked */
+    HKI_OUTRUN,   /* by the textbook's form alone it takes a third longer than the best: not walked */
     HKI_TOO_LONG, /* its schedule has too many steps to walk */
     HKI_FORBIDDEN,
     HKI_REFUSING /* `why` says why */

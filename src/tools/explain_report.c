@@ -61,7 +61,7 @@ static const char *why_not(const hki_candidate *candidate)
 {
     switch (candidate->candidacy) {
     case HKI_OUTRUN:
-        return "by its textbook form it takes more than twice as long as the best";
+        return "by its textbook form it takes a third longer than the best";
     case HKI_TOO_LONG:
         return "its schedule has too many steps to walk";
     case HKI_FORBIDDEN:

@@ -81,8 +81,9 @@ static void check_compositions(const place *at, uint64_t least)
     expect_at_most(broadcast, scatter + allgather, tolerance, "broadcast by scatter and all-gather", at, bytes);
     expect_at_most(allgather, gather + broadcast, tolerance, "all-gather by gather and broadcast", at, bytes);
     /* Not kept among hundreds of ranks on many hosts, for want of a reduce by recursive halving and gather: there an
-     * all-reduce takes up to half the time. */
-    expect_at_most(reduce, allreduce, at->cluster->host_count > 32 ? 2 : tolerance, "reduce by all-reduce", at, bytes);
+     * all-reduce takes half the time. */
+    expect_at_most(reduce, allreduce, at->cluster->host_count > 32 ? 2.2 : tolerance, "reduce by all-reduce", at,
+                   bytes);
     expect_at_most(barrier, few, tolerance, "barrier by all-reduce", at, bytes);
 }
 
