@@ -22,6 +22,17 @@ static hk_status reserve(hki_task *task)
     return HK_OK;
 }
 
+/* Steps that are ready start in program order: the last of `ready` is the first to start. Messages to one peer then
+ * leave in the order in which that peer takes them; in any other, those that it cannot take yet would use up the
+ * credit of the one that it waits for. */
+static void make_ready(hki_task *task, uint32_t index)
+{
+    uint32_t i = task->ready_count++;
+    for (; i > 0 && task->ready[i - 1] < index; i--)
+        task->ready[i] = task->ready[i - 1];
+    task->ready[i] = index;
+}
+
 static void complete(hki_task *task, uint32_t index)
 {
     const hki_bound *program = task->program;
@@ -29,7 +40,7 @@ static void complete(hki_task *task, uint32_t index)
     for (uint32_t i = 0; i < step->successor_count; i++) {
         uint32_t next = program->successors[step->first_successor + i];
         if (--task->waits[next] == 0)
-            task->ready[task->ready_count++] = next;
+            make_ready(task, next);
     }
     task->remaining--;
 }
@@ -126,7 +137,6 @@ bool hki_graph_run(hki_task *task)
     return any;
 }
 
-/* The ready stack is filled from the back, so that steps start in program order. */
 hk_status hki_graph_start(hki_task *task, uint32_t done)
 {
     const hki_bound *program = task->program;
@@ -140,7 +150,7 @@ hk_status hki_graph_start(hki_task *task, uint32_t done)
     task->ready_count = 0;
     for (uint32_t i = program->step_count; i-- > done;) {
         if (task->waits[i] == 0)
-            task->ready[task->ready_count++] = i;
+            make_ready(task, i);
     }
     hki_graph_run(task);
     return HK_OK;

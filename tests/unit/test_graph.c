@@ -1,0 +1,68 @@
+/* Steps of a graph that are ready at the same time start in program order: a peer takes messages in that order, and
+ * those that come before their time use up the credit of the one that it waits for. */
+#include "exec/exec.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { STEPS = 6 };
+
+/* Step 0 copies byte 0 of INPUT to byte 0 of OUTPUT and lets all others go; step k > 0 copies byte k to byte 1: which
+ * of them came last can be seen there. */
+static void fill(hki_bound *program, hki_bound_step *steps, hki_piece *pieces, uint32_t *successors)
+{
+    memset(steps, 0, STEPS * sizeof *steps);
+    for (uint32_t i = 0; i < STEPS; i++) {
+        pieces[2 * i] = (hki_piece){.offset = i > 0, .bytes = 1, .base = HKI_OUTPUT};
+        pieces[2 * i + 1] = (hki_piece){.offset = i, .bytes = 1, .base = HKI_INPUT};
+        steps[i] = (hki_bound_step){.verb = HKI_VERB_COPY,
+                                    .bytes = 1,
+                                    .destination = 2 * i,
+                                    .destination_count = 1,
+                                    .source = 2 * i + 1,
+                                    .source_count = 1,
+                                    .operands = 1,
+                                    .waits = i > 0};
+    }
+    steps[0].successor_count = STEPS - 1;
+    *program = (hki_bound){
+        .step_count = STEPS, .piece_count = 2 * STEPS, .steps = steps, .pieces = pieces, .successors = successors};
+}
+
+/* Runs the program with the successors of step 0 listed in this order. */
+static char last_of(uint32_t successors[STEPS - 1])
+{
+    hki_bound program;
+    hki_bound_step steps[STEPS];
+    hki_piece pieces[2 * STEPS];
+    char input[STEPS + 1] = "012345", output[2] = "";
+    hki_engine engine = {0};
+    fill(&program, steps, pieces, successors);
+    hki_list_init(&engine.active);
+    hki_task task = {.engine = &engine, .program = &program, .divisor = 1, .base = {input, output, NULL}};
+    assert_int_equal(hki_task_start(&task), HK_OK);
+    assert_true(task.ended);
+    assert_int_equal(output[0], '0');
+    hki_task_free_memory(&task);
+    return output[1];
+}
+
+static void ready_steps_start_in_program_order(void **state)
+{
+    (void)state;
+    assert_int_equal(last_of((uint32_t[]){1, 2, 3, 4, 5}), '5');
+    assert_int_equal(last_of((uint32_t[]){5, 4, 3, 2, 1}), '5');
+    assert_int_equal(last_of((uint32_t[]){3, 5, 1, 4, 2}), '5');
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ready_steps_start_in_program_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
