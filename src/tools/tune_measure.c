@@ -172,12 +172,18 @@ static uint32_t sizes_of(const job *j)
     return count;
 }
 
+/* Larger messages are not measured once one takes so long: slow links have shown their bandwidth by then. */
+static const double enough_us = 60000;
+
 static bool measure_link(job *j, duet *d, uint32_t link)
 {
-    for (uint64_t bytes = SMALLEST; bytes <= largest(); bytes *= step_of(j))
-        for (uint32_t series = HKI_TUNE_ONE_WAY; series <= HKI_TUNE_STREAM; series++)
+    double longest = 0;
+    for (uint64_t bytes = SMALLEST; bytes <= largest() && longest < enough_us; bytes *= step_of(j))
+        for (uint32_t series = HKI_TUNE_ONE_WAY; series <= HKI_TUNE_STREAM; series++) {
             if (!take(j, d, (hki_tune_point){.series = series, .link = link, .bytes = bytes}))
                 return false;
+            longest = j->points->items[j->points->count - 1].us; /* the same on both ranks */
+        }
     const hki_channel *channel = hki_comm_channel(d->comm, (uint32_t)(1 - d->rank));
     return add_point(j, &(hki_tune_point){.series = HKI_TUNE_LIMIT, .link = link, .bytes = channel->eager_limit});
 }

@@ -109,3 +109,32 @@ hosts_key() {
     chmod 600 "$work/key"
     export HOCKET_KEY_FILE=$work/key
 }
+
+# hosts_rsh: a stand-in for ssh, by which `hocket run --hosts` reaches them: node2 and six2 are the second namespace.
+hosts_rsh() {
+    cat >"$work/rsh" <<SCRIPT
+#!/bin/bash
+name=\$1
+shift
+hosts=(- ${hosts[@]})
+exec ip netns exec "$tag\${hosts[\${name: -1}]}" "\$@"
+SCRIPT
+    chmod +x "$work/rsh"
+    export HOCKET_RSH=$work/rsh
+}
+
+# hosts_throttle RATE: what each host sends, by a token bucket. hosts_unthrottle: no more.
+hosts_throttle() {
+    local host
+    for host in "${hosts[@]}"; do
+        on "$host" tc qdisc add dev eth0 root tbf rate "$1" burst 256kb latency 20ms 2>"$work/tc" ||
+            hosts_skip "no link can be throttled here: $(cat "$work/tc")"
+    done
+}
+
+hosts_unthrottle() {
+    local host
+    for host in "${hosts[@]}"; do
+        on "$host" tc qdisc del dev eth0 root
+    done
+}

@@ -3,17 +3,8 @@
 set -u
 . "$SOURCE_DIR/tests/multi/hosts.sh"
 hosts_make a b c d
-
-# The stand-in for ssh: node2 and six2 are the second namespace.
-cat >"$work/rsh" <<SCRIPT
-#!/bin/bash
-name=\$1
-shift
-letters=(- a b c d)
-exec ip netns exec "$tag\${letters[\${name: -1}]}" "\$@"
-SCRIPT
-chmod +x "$work/rsh"
-export HOCKET_RSH=$work/rsh HOCKET_JOIN_TIMEOUT=30
+hosts_rsh
+export HOCKET_JOIN_TIMEOUT=30
 ranks="$BUILD_DIR/tests/multi/test_contexts"
 
 # job LABEL LIST RANKS
