@@ -124,3 +124,9 @@ void hki_bench_hocket(hk_comm *comm, bool mappable, hki_bench_library *library)
                                    .allocate = mappable ? allocate : NULL,
                                    .release = mappable ? release : NULL};
 }
+
+void hki_bench_hocket_pace(hki_bench_library *library, hk_comm *pacer)
+{
+    library->pace = barrier;
+    library->pacer = pacer;
+}

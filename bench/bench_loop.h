@@ -33,6 +33,9 @@ typedef struct hki_bench_library {
     /* Memory for buffers, 64-byte aligned; NULL functions: malloc'ed. */
     void *(*allocate)(void *context, size_t bytes);
     void (*release)(void *context, void *memory);
+    /* Meets all ranks without disturbing what the library remembers of its last call: for paced samples, else NULL. */
+    int (*pace)(void *pacer);
+    void *pacer;
     /* How the calls just made were carried out; may be NULL, and may return NULL. */
     const char *(*algorithm)(void *context);
 } hki_bench_library;
@@ -43,6 +46,8 @@ typedef struct hki_bench_effort {
     long iterations; /* timed calls; 0 = as many as fit in the box */
     long warmup;     /* calls before; -1 = the loop's choice */
     bool constant;   /* inputs are written once */
+    bool paced;      /* where ranks could run ahead, each call of a batch is followed by a meeting, whose time is
+                        taken off: what one call takes that begins when all are ready */
     bool check;      /* the result is compared with the serial reference, before and after the timed calls */
 } hki_bench_effort;
 

@@ -29,6 +29,8 @@ enum { MOST_RANKS = 65536 };
     X(UNEVEN, "uneven", no_argument, "", "the forms with a count for each rank get different counts")                  \
     X(ALLOC, "alloc", no_argument, "", "buffers from hk_alloc instead of malloc")                                      \
     X(CONSTANT, "constant", no_argument, "", "do not rewrite inputs between samples (flatters)")                       \
+    X(PACED, "paced", no_argument, "",                                                                                 \
+      "no rank runs ahead in a batch: what a call takes that begins when all are ready")                               \
     X(REGRET, "regret", no_argument, "", "measure every algorithm in turn: was the choice the best? (seconds: 0.5)")   \
     X(CHECK, "check", no_argument, "", "compare every element with a serial reference")                                \
     X(JSON, "json", required_argument, "FILE", "write the results as JSON; - is standard output, without the table")   \
@@ -163,8 +165,10 @@ static bool parse_one(int option, hki_bench_options *options)
         return options->effort.constant = true;
     case OPTION_CHECK:
         return options->effort.check = true;
+    case OPTION_PACED:
+        return options->effort.paced = true;
     case OPTION_REGRET:
-        return options->regret = true;
+        return options->regret = options->effort.paced = true;
     case OPTION_PROGRESS:
         return options->progress = true;
     case OPTION_LIST:

@@ -305,6 +305,19 @@ static bool make_buffers(run *r)
     return false;
 }
 
+/* Where paced samples meet, if there are any. */
+static bool make_pacer(run *r, hk_comm **pacer)
+{
+    if (!r->options->effort.paced)
+        return true;
+    if (hk_comm_dup(r->comm, pacer) != HK_OK) {
+        fprintf(stderr, "hocket bench: rank %d: %s\n", r->library.rank, hk_last_error());
+        return false;
+    }
+    hki_bench_hocket_pace(&r->library, *pacer);
+    return true;
+}
+
 int hki_bench_run(hk_comm *comm, const hki_bench_options *options)
 {
     char transports[128];
@@ -319,7 +332,8 @@ int hki_bench_run(hk_comm *comm, const hki_bench_options *options)
         return 2;
     if (!open_output(&r))
         return 1;
-    if (!make_buffers(&r))
+    hk_comm *pacer = NULL;
+    if (!make_buffers(&r) || !make_pacer(&r, &pacer))
         return 1;
     begin_output(&r);
     r.regret = options->regret ? calloc(1, sizeof *r.regret) : NULL;
@@ -328,6 +342,7 @@ int hki_bench_run(hk_comm *comm, const hki_bench_options *options)
     free(r.regret);
     hki_bench_regrets_free(&r.regrets);
     hki_bench_buffers_free(&r.library, &r.buffers);
+    done &= pacer == NULL || hk_comm_free(pacer) == HK_OK;
     if (r.wrong > 0 && r.lead)
         fprintf(stderr, "hocket bench: %ld cells gave wrong results\n", r.wrong);
     return done && r.wrong == 0 ? 0 : 1;

@@ -65,6 +65,31 @@ static line fit_line(const hki_fit_sample *samples, uint32_t first, uint32_t las
     return fit;
 }
 
+/* What a byte costs where both send at the same time, beyond α; errors count relative to the time. 0: not measured. */
+static double both_of(const hki_fit_sample *samples, uint32_t first, uint32_t last, const line *fit)
+{
+    double product = 0, square = 0;
+    for (uint32_t i = first; i <= last; i++) {
+        double time = (double)samples[i].exchange_ps, part = time > 0 ? (double)samples[i].bytes / time : 0;
+        product += time > 0 ? part * (1 - fit->alpha / time) : 0;
+        square += part * part;
+    }
+    return square > 0 && product > 0 ? product / square : 0;
+}
+
+/* A line for messages one way and one for exchanges, from the same α: what both leave. */
+static double cost_of_range(const hki_fit_sample *samples, uint32_t first, uint32_t last)
+{
+    line fit = fit_line(samples, first, last);
+    double both = both_of(samples, first, last, &fit), cost = fit.cost;
+    for (uint32_t i = first; i <= last; i++)
+        if (samples[i].exchange_ps) {
+            double error = (fit.alpha + both * (double)samples[i].bytes) / (double)samples[i].exchange_ps - 1;
+            cost += error * error;
+        }
+    return cost;
+}
+
 /* Best cost of the first `end` samples in `parts` ranges, and where the last of them begins. */
 typedef struct cell {
     double cost;
@@ -86,15 +111,16 @@ static void fill(table *t, const hki_fit_sample *samples, uint32_t count)
             for (uint32_t begin = 0; begin + RANGE_LEAST <= end; begin++) {
                 if (isinf(t->cells[parts - 1][begin].cost))
                     continue;
-                double cost = t->cells[parts - 1][begin].cost + fit_line(samples, begin, end - 1).cost;
+                double cost = t->cells[parts - 1][begin].cost + cost_of_range(samples, begin, end - 1);
                 if (cost < best->cost)
                     *best = (cell){cost, begin};
             }
         }
 }
 
-/* As many ranges as pay: each costs three numbers more. Errors below 1 % are noise, and explain nothing. */
-static uint32_t parts_that_pay(const table *t, uint32_t count)
+/* As many ranges as pay: each costs four numbers more. Errors below 1 % are noise, and explain nothing. count: samples;
+ * points: times in them. */
+static uint32_t parts_that_pay(const table *t, uint32_t count, double points)
 {
     const double noise = 0.01 * 0.01;
     double least = INFINITY;
@@ -103,7 +129,7 @@ static uint32_t parts_that_pay(const table *t, uint32_t count)
         double cost = t->cells[parts][count].cost;
         if (isinf(cost))
             continue;
-        double worth = count * log(cost / count + noise) + 3.0 * parts * log(count);
+        double worth = points * log(cost / points + noise) + 4.0 * parts * log(points);
         if (worth < least) {
             least = worth;
             best = parts;
@@ -126,17 +152,11 @@ static double median(double *values, uint32_t count)
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-/* What an exchange takes beyond α is both cores moving both messages, if that is clearly more than nβ. The longest
- * messages of the range tell most. */
+/* What an exchange takes beyond α is both cores moving both messages, if that is clearly more than nβ. */
 static double core_of(const hki_fit_sample *samples, uint32_t first, uint32_t last, const line *fit)
 {
-    double time = 0, bytes = 0;
-    for (uint32_t i = first; i <= last; i++)
-        if (samples[i].exchange_ps) {
-            time += (double)samples[i].exchange_ps - fit->alpha;
-            bytes += (double)samples[i].bytes;
-        }
-    return bytes > 0 && time > 1.1 * fit->beta * bytes ? time / 2 / bytes : 0;
+    double both = both_of(samples, first, last, fit);
+    return both > 1.1 * fit->beta ? both / 2 : 0;
 }
 
 /* A way is occupied for overhead + nβ: what a stream of messages takes for each, without its bytes. */
@@ -195,7 +215,10 @@ hk_status hki_fit_link(const hki_fit_sample *samples, uint32_t count, uint64_t e
     if (!t)
         return hki_error(HK_ERR_NO_MEMORY, "no memory for a fit");
     fill(t, samples, count);
-    uint32_t parts = parts_that_pay(t, count), end = count;
+    double points = count;
+    for (uint32_t i = 0; i < count; i++)
+        points += samples[i].exchange_ps != 0;
+    uint32_t parts = parts_that_pay(t, count, points), end = count;
     *figures = (hki_link_figures){.ranges = parts, .origin = HKI_TUNED};
     for (uint32_t i = parts; i-- > 0;) {
         uint32_t begin = t->cells[i + 1][end].begin;

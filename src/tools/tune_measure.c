@@ -140,7 +140,7 @@ static hki_bench_request request_for(const duet *d, const hki_tune_point *point)
 static bool take(job *j, duet *d, hki_tune_point point)
 {
     const hki_bench_request request = request_for(d, &point);
-    const hki_bench_effort effort = {.box = j->quick ? 0.008 : 0.03, .warmup = -1};
+    const hki_bench_effort effort = {.box = j->quick ? 0.005 : 0.03, .warmup = -1};
     const hki_bench_library library = library_of(d);
     hki_bench_cell cell;
     hki_bench_result result;
@@ -159,15 +159,10 @@ static bool take(job *j, duet *d, hki_tune_point point)
 
 /* ---- a pair ---- */
 
-static uint32_t step_of(const job *j)
-{
-    return j->quick ? 4 : 2;
-}
-
-static uint32_t sizes_of(const job *j)
+static uint32_t sizes_of(void)
 {
     uint32_t count = 0;
-    for (uint64_t bytes = SMALLEST; bytes <= largest(); bytes *= step_of(j))
+    for (uint64_t bytes = SMALLEST; bytes <= largest(); bytes *= 2)
         count++;
     return count;
 }
@@ -178,7 +173,7 @@ static const double enough_us = 60000;
 static bool measure_link(job *j, duet *d, uint32_t link)
 {
     double longest = 0;
-    for (uint64_t bytes = SMALLEST; bytes <= largest() && longest < enough_us; bytes *= step_of(j))
+    for (uint64_t bytes = SMALLEST; bytes <= largest() && longest < enough_us; bytes *= 2)
         for (uint32_t series = HKI_TUNE_ONE_WAY; series <= HKI_TUNE_STREAM; series++) {
             if (!take(j, d, (hki_tune_point){.series = series, .link = link, .bytes = bytes}))
                 return false;
@@ -266,7 +261,7 @@ static bool measure_pairs(job *j, hk_comm *comm)
     bool good = true;
     for (int link = 0; link < HKI_LINK_CLASSES; link++)
         if (find_pair(comm, (hki_link_class)link, pair))
-            j->all += 3 * sizes_of(j);
+            j->all += 3 * sizes_of();
     for (int link = 0; link < HKI_LINK_CLASSES && good; link++)
         if (find_pair(comm, (hki_link_class)link, pair))
             good = measure_class(j, comm, (hki_link_class)link, pair);

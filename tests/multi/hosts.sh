@@ -127,7 +127,7 @@ SCRIPT
 hosts_throttle() {
     local host
     for host in "${hosts[@]}"; do
-        on "$host" tc qdisc add dev eth0 root tbf rate "$1" burst 256kb latency 20ms 2>"$work/tc" ||
+        on "$host" tc qdisc add dev eth0 root tbf rate "$1" burst 256kb latency 400ms 2>"$work/tc" ||
             hosts_skip "no link can be throttled here: $(cat "$work/tc")"
     done
 }
