@@ -7,6 +7,9 @@
 enum {
     RANKS_ALL_PRICED = 8, /* up to so many ranks every candidate is walked */
     PIECE_LEAST = 4096,   /* bytes: shorter pieces of a pipeline cost more to start than to move */
+    /* The same with more ranks than cores on one host: 1 MiB down a chain of 4 ranks on 2 cores took 190 µs in pieces
+     * of 16 KiB, which wait for slots, and 104 in pieces of 64 KiB, which are asked for. */
+    CROWDED_PIECE_LEAST = 65536,
     SEGMENTS_MOST = 64,
     FINER = 4,         /* times as many segments are tried next: in between, prices differ by little */
     EQUAL_PERCENT = 2, /* prices that differ by no more are equal */
@@ -17,6 +20,13 @@ enum {
 static uint64_t piece(const hki_algorithm *algorithm, const hki_question *question)
 {
     return algorithm->alike ? question->bytes / question->call.ranks : question->bytes;
+}
+
+static uint64_t least_piece(const hki_pricer *pricer)
+{
+    const hki_cluster *cluster = hki_pricer_cluster(pricer);
+    bool crowded = cluster->host_count == 1 && cluster->hosts[0].ranks > cluster->hosts[0].capacity;
+    return crowded ? CROWDED_PIECE_LEAST : PIECE_LEAST;
 }
 
 /* Prices one number of segments. *too_long: it has too many steps. */
@@ -42,8 +52,8 @@ hk_status hki_candidate_price(hki_pricer *pricer, const hki_question *question, 
     candidate->candidacy = too_long ? HKI_TOO_LONG : HKI_PRICED;
     if (too_long || segments || !algorithm->segmented)
         return HK_OK;
-    for (uint32_t more = FINER; more <= SEGMENTS_MOST && piece(algorithm, question) / more >= PIECE_LEAST;
-         more *= FINER) {
+    uint64_t whole = piece(algorithm, question), least = least_piece(pricer);
+    for (uint32_t more = FINER; more <= SEGMENTS_MOST && whole / more >= least; more *= FINER) {
         hki_price other;
         HK_TRY(price(pricer, question, algorithm, more, &other, &too_long));
         if (too_long || other.total_ps > candidate->price.total_ps)
@@ -128,16 +138,26 @@ static uint32_t list(const hki_pricer *pricer, const hki_wishes *wishes, const h
     return count;
 }
 
-/* Of those that are as good as the best, for all that a model can tell, the one in fewest segments and then the first
- * in algos.def comes first: choices change no more often than they must. */
+/* Whether the one has less that can go wrong: fewer segments, then fewer rounds, then it is the first in algos.def. */
+static bool simpler(const hki_candidate *a, const hki_candidate *b)
+{
+    if (a->segments != b->segments)
+        return a->segments < b->segments;
+    if (a->price.rounds != b->price.rounds)
+        return a->price.rounds < b->price.rounds;
+    return a->algorithm < b->algorithm;
+}
+
+/* Of those that are as good as the best, for all that a model can tell, the simplest comes first: choices change no
+ * more often than they must. */
 static void prefer_simple(hki_candidate *candidates, uint32_t count)
 {
     uint32_t first = 0;
     for (uint32_t i = 1; i < count && candidates[i].candidacy == HKI_PRICED; i++) {
-        const hki_candidate *one = &candidates[i], *best = &candidates[first];
+        const hki_candidate *one = &candidates[i];
         if (one->price.total_ps > candidates[0].price.total_ps / 100 * (100 + EQUAL_PERCENT))
             break;
-        if (one->segments < best->segments || (one->segments == best->segments && one->algorithm < best->algorithm))
+        if (simpler(one, &candidates[first]))
             first = i;
     }
     hki_candidate preferred = candidates[first];

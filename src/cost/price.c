@@ -113,6 +113,11 @@ hk_status hki_pricer_new(const hki_cluster *cluster, const hki_figures *figures,
     return HK_OK;
 }
 
+const hki_cluster *hki_pricer_cluster(const hki_pricer *pricer)
+{
+    return pricer->cluster;
+}
+
 void hki_pricer_free(hki_pricer *pricer)
 {
     if (!pricer)

@@ -22,6 +22,9 @@
  *     times as long, and a message is seen by such a rank half a round of turns later, ranks / capacity · switch / 2,
  *     as is the end of the whole. (Measured with 8 ranks on 2 cores: all-reduces of one round of messages take four
  *     switches, every further round about two.)
+ *  7. On one host a call of which no message is a rendezvous is run in program order, as the executor does it: what
+ *     comes behind a RECV in the schedule of a rank waits for it, too. (Among hosts that is left out: a few ranks that
+ *     stand for all would wait for the slowest link each time.)
  *
  * Without shared resources in the way, with overhead = α and core_ps = 0 these are the textbook's forms: a ring
  * all-reduce has 2(P-1)α + 2(P-1)/P·nβ + (P-1)/P·nγ, a binomial broadcast log2 P·(α + nβ).
@@ -52,6 +55,7 @@ typedef struct hki_price {
 typedef struct hki_pricer hki_pricer;
 hk_status hki_pricer_new(const hki_cluster *cluster, const hki_figures *figures, hki_pricer **pricer);
 void hki_pricer_free(hki_pricer *pricer);
+const hki_cluster *hki_pricer_cluster(const hki_pricer *pricer);
 /* What the textbook's form of an algorithm says of a call, with the means of the least α and β of the links between
  * neighbouring ranks: little more than nothing can be faster. 0: there is no form. */
 uint64_t hki_pricer_form(const hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call,

@@ -72,6 +72,7 @@ typedef struct walk {
     hki_flows flows;
     hki_moment end;
     uint32_t last; /* rank that ended last */
+    bool in_order; /* ranks make their steps in program order */
     bool no_memory;
 } walk;
 
@@ -397,6 +398,32 @@ static void on_arrived(walk *w, uint32_t send)
         finish_receive(w, recv);
 }
 
+static bool receives(const hki_trace_step *step)
+{
+    return step->verb == HKI_VERB_RECV || step->verb == HKI_VERB_RECV_REDUCE;
+}
+
+static void let_go(walk *w, uint32_t index, const hki_moment *now)
+{
+    step_state *state = &w->steps[index];
+    state->ready = *hki_later(&state->ready, now);
+    if (--state->waits == 0)
+        become_ready(w, index);
+}
+
+/* In program order: what lies behind a RECV, up to and with the next one. */
+static void let_go_behind(walk *w, uint32_t recv, const hki_moment *now)
+{
+    const hki_trace_step *steps = w->traces->steps;
+    uint32_t end = w->traces->first[steps[recv].rank + 1];
+    for (uint32_t i = recv + 1; i < end; i++) {
+        bool last = receives(&steps[i]);
+        let_go(w, i, now);
+        if (last)
+            break;
+    }
+}
+
 static void on_done(walk *w, uint32_t index)
 {
     const hki_trace_step *step = &w->traces->steps[index];
@@ -407,12 +434,10 @@ static void on_done(walk *w, uint32_t index)
         w->last = step->rank;
     }
     const uint32_t *successors = w->traces->successors + step->first_successor;
-    for (uint32_t i = 0; i < step->successor_count; i++) {
-        step_state *next = &w->steps[successors[i]];
-        next->ready = *hki_later(&next->ready, end);
-        if (--next->waits == 0)
-            become_ready(w, successors[i]);
-    }
+    for (uint32_t i = 0; i < step->successor_count; i++)
+        let_go(w, successors[i], end);
+    if (w->in_order && receives(step))
+        let_go_behind(w, index, end);
 }
 
 /* ---- the whole ---- */
@@ -491,6 +516,34 @@ static void find_crowding(walk *w)
         w->crowded[i] = w->paths ? worst : crowding_of(w->model, cluster->seats[w->traces->rank[i]].host);
 }
 
+/* Whether a message of these bytes waits for its receiver, over the link that it takes. */
+static bool is_rendezvous(const walk *w, uint32_t send)
+{
+    const hki_trace_step *step = &w->traces->steps[send];
+    hki_link_class link =
+        w->paths ? w->paths[send].link : hki_cluster_link(w->model->cluster, w->traces->rank[step->rank], step->peer);
+    return hki_figures_range(&w->model->figures->link[link], w->bytes[send])->rendezvous;
+}
+
+/* Every step behind a RECV of its rank waits for one more. */
+static void put_in_order(walk *w)
+{
+    const hki_traces *traces = w->traces;
+    if (w->model->cluster->host_count > 1)
+        return;
+    for (uint32_t i = 0; i < hki_traces_steps(traces); i++)
+        if (traces->steps[i].verb == HKI_VERB_SEND && is_rendezvous(w, i))
+            return;
+    w->in_order = true;
+    for (uint32_t rank = 0; rank < traces->count; rank++) {
+        bool behind = false;
+        for (uint32_t i = traces->first[rank]; i < traces->first[rank + 1]; i++) {
+            w->steps[i].waits += behind;
+            behind = behind || receives(&traces->steps[i]);
+        }
+    }
+}
+
 static hk_status open_walk(walk *w)
 {
     const hki_traces *traces = w->traces;
@@ -508,6 +561,7 @@ static hk_status open_walk(walk *w)
     for (uint32_t i = 0; i < traces->count; i++)
         w->ranks[i].sends = w->ranks[i].waiting = w->ranks[i].held = empty;
     find_crowding(w);
+    put_in_order(w);
     return w->paths ? HK_OK : hki_flows_open(&w->flows, w->model->cluster, w->model->figures, traces->count);
 }
 

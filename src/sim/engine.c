@@ -9,6 +9,23 @@
 #include "base/error.h"
 #include "sim/engine_internal.h"
 
+static void let_go(engine *run, uint32_t rank, uint32_t step)
+{
+    if (--run->steps[step].next == 0)
+        hki_sim_job_add(run, rank, step, MAKE);
+}
+
+/* In program order: what lies behind a RECV, up to and with the next one. */
+static void let_go_behind(engine *run, uint32_t rank, uint32_t recv)
+{
+    uint32_t end = run->sim->world.first[rank + 1];
+    for (uint32_t step = recv + 1; step < end; step++) {
+        let_go(run, rank, step);
+        if (hki_sim_receives(&run->steps[step]))
+            break;
+    }
+}
+
 static void complete(engine *run, uint32_t rank, uint32_t step)
 {
     hki_sim *sim = run->sim;
@@ -21,11 +38,10 @@ static void complete(engine *run, uint32_t rank, uint32_t step)
         sim->last = step;
     }
     uint32_t behind = run->steps[step + 1].successor;
-    for (uint32_t i = run->steps[step].successor; i < behind; i++) {
-        uint32_t successor = sim->world.successors[i];
-        if (--run->steps[successor].next == 0)
-            hki_sim_job_add(run, rank, successor, MAKE);
-    }
+    for (uint32_t i = run->steps[step].successor; i < behind; i++)
+        let_go(run, rank, sim->world.successors[i]);
+    if (sim->in_order && hki_sim_receives(&run->steps[step]))
+        let_go_behind(run, rank, step);
 }
 
 /* ---- messages ---- */
@@ -172,9 +188,30 @@ static void loop(engine *run)
     }
 }
 
+/* Unless a message is a rendezvous every step behind a RECV of its rank waits for one more (`next` is a number of steps
+ * still). */
+static void put_in_order(engine *run)
+{
+    const hki_sim_world *world = &run->sim->world;
+    if (run->sim->model.cluster->host_count > 1)
+        return;
+    for (uint32_t step = 0; step < world->step_count; step++)
+        if (run->steps[step].verb == HKI_VERB_SEND && cost_of(run, step)->rendezvous)
+            return;
+    run->sim->in_order = true;
+    for (uint32_t rank = 0; rank < world->ranks; rank++) {
+        bool behind = false;
+        for (uint32_t step = world->first[rank]; step < world->first[rank + 1]; step++) {
+            run->steps[step].next += behind;
+            behind = behind || hki_sim_receives(&run->steps[step]);
+        }
+    }
+}
+
 static void begin(engine *run)
 {
     const hki_sim_world *world = &run->sim->world;
+    put_in_order(run);
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         const list empty = {NONE, NONE};
         run->ranks[rank] = (rank_state){.posts = empty,

@@ -161,6 +161,8 @@ static bool is_forerunner(const walk *at, uint32_t candidate, uint64_t ps)
 {
     if (hki_sim_end(at->sim, candidate) != ps || candidate >= at->step)
         return false;
+    if (at->sim->in_order && hki_sim_receives(step_of(at, candidate)))
+        return true;
     uint32_t behind = at->sim->world.steps[candidate + 1].successor;
     for (uint32_t i = step_of(at, candidate)->successor; i < behind; i++)
         if (at->sim->world.successors[i] == at->step)
@@ -190,8 +192,8 @@ static bool had_left(const walk *at, uint32_t candidate, uint64_t ps)
 static bool had_come(const walk *at, uint32_t candidate, uint64_t ps)
 {
     const hki_sim_step *here = step_of(at, candidate);
-    bool receives = here->verb == HKI_VERB_RECV || here->verb == HKI_VERB_RECV_REDUCE;
-    return receives && hki_sim_flown(at->sim, here->match) == ps && at->sim->times[here->match].moved < ps;
+    return hki_sim_receives(here) && hki_sim_flown(at->sim, here->match) == ps &&
+           at->sim->times[here->match].moved < ps;
 }
 
 static bool was_moved(const walk *at, uint32_t candidate, uint64_t ps)

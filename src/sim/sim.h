@@ -37,6 +37,7 @@ typedef struct hki_sim {
     hki_sim_costs costs;
     uint64_t total_ps; /* when the last step was complete, and its rank goes on */
     uint32_t last;     /* that step; HKI_SIM_NO_STEP: there is none */
+    bool in_order;     /* no message is a rendezvous: ranks make their steps in program order */
     uint64_t events;
     uint64_t *rank_end;   /* of each rank */
     hki_sim_times *times; /* of each step, if recorded */

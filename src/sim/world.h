@@ -57,6 +57,11 @@ hk_status hki_sim_world_estimate(const hki_algorithm *algorithm, const hki_call 
 /* The rank whose step this is. */
 uint32_t hki_sim_world_rank(const hki_sim_world *world, uint32_t step);
 
+static inline bool hki_sim_receives(const hki_sim_step *step)
+{
+    return step->verb == HKI_VERB_RECV || step->verb == HKI_VERB_RECV_REDUCE;
+}
+
 static inline bool hki_sim_is_message(const hki_sim_step *step)
 {
     return step->verb != HKI_VERB_COPY && step->verb != HKI_VERB_REDUCE;

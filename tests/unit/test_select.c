@@ -107,6 +107,21 @@ static void few_ranks_are_served_as_measured(void **state)
     assert_true(hki_algorithm_find(all, chosen_once(8, 2, all, 1 << 20))->sent(&eight) < 2);
 }
 
+/* Measured with 4 and 8 ranks on two cores: rounds decide, also those that program order makes of messages that do not
+ * depend on each other. µs of 64 bytes among 8 ranks: reduce-scatter direct 8.7, pairwise 25; all-to-all bruck 16,
+ * pairwise 25. Of 1 MiB: broadcast circulant 170, chain 225, double tree 430 to 1,300; all-gather direct 150. */
+static void ranks_that_take_turns_wait_as_rarely_as_can_be(void **state)
+{
+    (void)state;
+    for (uint32_t ranks = 4; ranks <= 8; ranks += 4) {
+        assert_string_equal(chosen_once(ranks, 2, HKI_COLL_REDUCE_SCATTER, 64), "direct");
+        assert_string_equal(chosen_once(ranks, 2, HKI_COLL_ALLGATHER, 64), "direct");
+        assert_string_equal(chosen_once(ranks, 2, HKI_COLL_ALLTOALL, 640), "bruck");
+        assert_string_equal(chosen_once(ranks, 2, HKI_COLL_BROADCAST, 1 << 20), "circulant");
+    }
+    assert_string_equal(chosen_once(8, 2, HKI_COLL_ALLGATHER, 512 << 10), "direct");
+}
+
 /* Two ranks with half a megabyte and more exchange halves, whatever that is called; whole vectors take longer. */
 static void large_vectors_are_halved(void **state)
 {
@@ -293,6 +308,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_is_served),
         cmocka_unit_test(few_ranks_are_served_as_measured),
+        cmocka_unit_test(ranks_that_take_turns_wait_as_rarely_as_can_be),
         cmocka_unit_test(large_vectors_are_halved),
         cmocka_unit_test(many_ranks_take_few_rounds_when_small_and_few_bytes_when_large),
         cmocka_unit_test(hosts_are_told_apart),
