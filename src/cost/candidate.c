@@ -1,5 +1,6 @@
 #include "cost/candidate.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -138,26 +139,32 @@ static uint32_t list(const hki_pricer *pricer, const hki_wishes *wishes, const h
     return count;
 }
 
+/* By the textbook's form; without one, those that were walked. */
+static double rounds_of(const hki_candidate *candidate, const hki_call *call)
+{
+    double rounds = call->ranks > 1 ? candidate->algorithm->rounds(call) : 0;
+    return isnan(rounds) ? candidate->price.rounds : rounds;
+}
+
 /* Whether the one has less that can go wrong: fewer segments, then fewer rounds, then it is the first in algos.def. */
-static bool simpler(const hki_candidate *a, const hki_candidate *b)
+static bool simpler(const hki_candidate *a, const hki_candidate *b, const hki_call *call)
 {
     if (a->segments != b->segments)
         return a->segments < b->segments;
-    if (a->price.rounds != b->price.rounds)
-        return a->price.rounds < b->price.rounds;
-    return a->algorithm < b->algorithm;
+    double rounds_a = rounds_of(a, call), rounds_b = rounds_of(b, call);
+    return rounds_a < rounds_b || (!(rounds_b < rounds_a) && a->algorithm < b->algorithm);
 }
 
 /* Of those that are as good as the best, for all that a model can tell, the simplest comes first: choices change no
  * more often than they must. */
-static void prefer_simple(hki_candidate *candidates, uint32_t count)
+static void prefer_simple(hki_candidate *candidates, uint32_t count, const hki_call *call)
 {
     uint32_t first = 0;
     for (uint32_t i = 1; i < count && candidates[i].candidacy == HKI_PRICED; i++) {
         const hki_candidate *one = &candidates[i];
         if (one->price.total_ps > candidates[0].price.total_ps / 100 * (100 + EQUAL_PERCENT))
             break;
-        if (simpler(one, &candidates[first]))
+        if (simpler(one, &candidates[first], call))
             first = i;
     }
     hki_candidate preferred = candidates[first];
@@ -185,7 +192,7 @@ hk_status hki_candidates_find(hki_pricer *pricer, const hki_wishes *wishes, cons
             best = candidate->price.total_ps;
     }
     sort(candidates, count, better);
-    prefer_simple(candidates, count);
+    prefer_simple(candidates, count, &question->call);
     *result = count;
     return HK_OK;
 }
