@@ -9,13 +9,14 @@ uint64_t draw(draw_source *source, uint64_t below)
     return values_noise(source->seed, 1, source->drawn++) % below;
 }
 
-bool draw_serves(const hki_algorithm *algorithm, int ranks, int op)
+bool draw_serves(const hki_algorithm *algorithm, int ranks, const hki_levels *levels, int op)
 {
     bool prefix = algorithm->collective == HKI_COLL_SCAN || algorithm->collective == HKI_COLL_EXSCAN;
     hki_call call = {.collective = algorithm->collective,
                      .ranks = (uint32_t)ranks,
                      .segments = 1,
-                     .commutative = values_op_commutes(op)};
+                     .commutative = values_op_commutes(op),
+                     .levels = levels};
     return hki_algorithm_refuses(algorithm, &call) == NULL && !(prefix && op == HK_AVG);
 }
 
@@ -101,7 +102,7 @@ void draw_case(draw_source *source, const hki_algorithm *algorithm, int ranks, u
                    : op == VALUES_TRIANGULAR ? HK_OPAQUE(3)
                    : op == VALUES_COUNTING   ? HK_UINT64
                                              : (hk_type)draw(source, HK_TYPE_COUNT);
-        } while (!values_op_fits(op, type) || !draw_serves(algorithm, ranks, op));
+        } while (!values_op_fits(op, type) || !draw_serves(algorithm, ranks, source->levels, op));
     }
     draw_case_of(source, algorithm, ranks, segments, size, eager, type, op, drawn);
 }

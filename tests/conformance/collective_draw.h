@@ -6,6 +6,7 @@
 
 typedef struct draw_source {
     uint64_t seed, drawn;
+    const hki_levels *levels; /* which ranks share a host, as for hki_call */
 } draw_source;
 
 /* 0 … below - 1. */
@@ -32,7 +33,8 @@ void draw_case(draw_source *source, const hki_algorithm *algorithm, int ranks, u
 /* The same for a given type and operator. */
 void draw_case_of(draw_source *source, const hki_algorithm *algorithm, int ranks, uint32_t segments, draw_size size,
                   size_t eager, hk_type type, int op, call_case *drawn);
-/* Whether the algorithm serves the operator: not all keep rank order, and a prefix has no average. */
-bool draw_serves(const hki_algorithm *algorithm, int ranks, int op);
+/* Whether the algorithm serves the operator on these ranks: not all keep rank order, some need as many ranks on each
+ * host, and a prefix has no average. */
+bool draw_serves(const hki_algorithm *algorithm, int ranks, const hki_levels *levels, int op);
 
 #endif

@@ -152,6 +152,7 @@ static int run_rank(hk_comm *none, int rank, void *argument)
     options.timeout = 60;
     EXPECT_OK(hk_comm_create(&options, &self.comm));
     self.eager = find_eager(self.comm);
+    self.levels = self.comm->cluster->levels;
     make_arena(&self);
     job->body(&self, job->argument);
     EXPECT_OK(hk_comm_free(self.comm));

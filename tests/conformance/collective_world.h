@@ -21,7 +21,7 @@ typedef struct world_way {
     int only;             /* so many ranks; 0: the usual numbers */
     bool apart;           /* rank 0 is on a host of its own */
     bool mapped;          /* buffers from hk_alloc */
-    bool whole;           /* nothing is sampled in a normal run */
+    bool whole;           /* sampled least in a normal run */
     bool slow;            /* over whatever HOCKET_TRANSPORT says, where a message takes a millisecond: only when
                              CONFORMANCE_WAYS names it, and little then */
 } world_way;
@@ -39,7 +39,8 @@ typedef struct world_rank {
     const world_way *way;
     hk_comm *comm;
     int rank, ranks;
-    size_t eager; /* bytes of the largest message sent unasked */
+    const hki_levels *levels; /* which of them share a host */
+    size_t eager;             /* bytes of the largest message sent unasked */
     call_arena arena;
 } world_rank;
 

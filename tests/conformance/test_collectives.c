@@ -1,6 +1,12 @@
 /*
  * Every algorithm, by name, on every transport: all types and operators, counts around every edge, roots, in-place
  * forms, per-rank counts with zeros and gaps, blocking or several in flight, on 1 to 9 and 16 ranks.
+ *
+ * A normal run samples. Every algorithm runs over every way, at each size class and several in flight, but
+ *   shm     on all numbers of ranks; each in-place form and root up to 4 ranks, each type with each operator up to 3;
+ *   others  on 2, 3 and 5 ranks; each in-place form and root on 3.
+ * Elsewhere the form, the root, the type and the operator are drawn. Under a sanitizer shm has fewer numbers of ranks,
+ * and only shm has each form. CONFORMANCE_ALL=1 runs everything on every way.
  */
 #include "collective_draw.h"
 #include "collective_world.h"
@@ -18,16 +24,22 @@ enum { IN_FLIGHT = 6, MIXED_IN_FLIGHT = 12 };
 /* How much is drawn for an algorithm on a number of ranks. */
 typedef struct effort {
     bool product;           /* every type with every operator */
+    bool thin;              /* forms and roots are drawn: not each of them */
     unsigned large, rounds; /* calls above 1 MiB; rounds through the other sizes */
 } effort;
 
 static effort effort_of(const world_rank *self)
 {
+    bool few = self->ranks <= 3;
     if (world_everything())
         return (effort){.product = true, .large = self->ranks <= 4, .rounds = 2};
     if (RANKS_SANITIZED)
-        return (effort){.product = self->way->whole && self->ranks <= 3, .large = 0, .rounds = 1};
-    return (effort){.product = self->way->whole, .large = self->ranks <= 3, .rounds = 1};
+        return (effort){
+            .product = self->way->whole && self->ranks <= 2, .thin = !few || !self->way->whole, .rounds = 1};
+    return (effort){.product = self->way->whole && few,
+                    .thin = self->way->whole ? self->ranks > 4 : self->ranks != 3,
+                    .large = self->ranks == 3,
+                    .rounds = 1};
 }
 
 /* --- one algorithm ---------------------------------------------------------------------------------------------------
@@ -61,7 +73,7 @@ static void try_operators(sweep *at)
         hk_type type = which < HK_TYPE_COUNT ? which : opaque[which - HK_TYPE_COUNT];
         for (int op = 0; op < VALUES_OPERATORS; op++) {
             call_case drawn;
-            if (!values_op_fits(op, type) || !draw_serves(at->algorithm, at->self->ranks, op))
+            if (!values_op_fits(op, type) || !draw_serves(at->algorithm, at->self->ranks, at->source.levels, op))
                 continue;
             draw_case_of(&at->source, at->algorithm, at->self->ranks, at->segments,
                          op % 2 ? DRAW_LINES : DRAW_AROUND_RANKS, at->self->eager, type, op, &drawn);
@@ -86,7 +98,7 @@ static void try_sizes(sweep *at, const effort *how)
     call_case drawn;
     for (draw_size size = 0; size < DRAW_LARGE; size++) {
         /* What is several slots long for each rank's block takes its time on many ranks. */
-        call_form forms = size == DRAW_SLOTS && at->self->ranks > 4 ? 1 : CALL_FORMS;
+        call_form forms = how->thin || (size == DRAW_SLOTS && at->self->ranks > 4) ? 1 : CALL_FORMS;
         for (call_form form = 0; form < forms; form++) {
             draw_one(at, size, &drawn);
             if (forms == CALL_FORMS && !call_varies(at->algorithm->collective))
@@ -98,7 +110,7 @@ static void try_sizes(sweep *at, const effort *how)
         draw_one(at, DRAW_LARGE, &drawn);
         run_one(at, &drawn);
     }
-    for (int root = 0; root < at->self->ranks && call_is_rooted(at->algorithm->collective); root++) {
+    for (int root = 0; !how->thin && root < at->self->ranks && call_is_rooted(at->algorithm->collective); root++) {
         draw_one(at, DRAW_SMALL, &drawn);
         drawn.root = root;
         run_one(at, &drawn);
@@ -155,19 +167,22 @@ static void try_algorithm(sweep *at, const effort *how)
 
 static void try_all_algorithms(world_rank *self, void *argument)
 {
-    size_t count;
+    size_t count, served = 0;
     const hki_algorithm *all = hki_algorithms(&count);
     effort how = effort_of(self);
-    sweep at = {.self = self, .source = {.seed = values_noise(world_seed(), 10, (uint64_t)self->ranks)}};
+    sweep at = {.self = self,
+                .source = {.seed = values_noise(world_seed(), 10, (uint64_t)self->ranks), .levels = self->levels}};
     (void)argument;
     for (size_t i = 0; i < count; i++) {
         at.algorithm = &all[i];
-        if (self->ranks > 1 && !draw_serves(&all[i], self->ranks, HK_SUM))
+        if (self->ranks > 1 && !draw_serves(&all[i], self->ranks, self->levels, HK_SUM))
             continue;
+        served++;
         try_algorithm(&at, &how);
         hki_select_force(all[i].collective, NULL, 0);
     }
-    EXPECT(at.calls > 30 * count);
+    size_t sizes = how.thin ? DRAW_LARGE : (DRAW_LARGE - 1) * CALL_FORMS + 1;
+    EXPECT(served > count / 2 && at.calls >= served * (sizes + IN_FLIGHT));
     if (self->rank == 0)
         printf("  %s, %d ranks: %llu calls\n", self->way->name, self->ranks, (unsigned long long)at.calls);
     EXPECT_OK(hk_comm_free(at.comm));
@@ -184,12 +199,13 @@ static void try_grid(world_rank *self, void *argument)
     static const hk_type types[] = {HK_FLOAT32, HK_BFLOAT16};
     size_t count, served = 0;
     const hki_algorithm *all = hki_algorithms(&count), *first[HKI_COLL_COUNT] = {NULL};
-    sweep at = {.self = self, .source = {.seed = values_noise(world_seed(), 12, (uint64_t)self->ranks)}};
+    sweep at = {.self = self,
+                .source = {.seed = values_noise(world_seed(), 12, (uint64_t)self->ranks), .levels = self->levels}};
     (void)argument;
     for (size_t i = 0; i < count; i++) {
         call_case drawn;
         at.algorithm = &all[i];
-        if (!draw_serves(&all[i], self->ranks, HK_SUM))
+        if (!draw_serves(&all[i], self->ranks, self->levels, HK_SUM))
             continue;
         served++;
         world_force(self, &at.comm, at.algorithm, 1);
@@ -221,7 +237,8 @@ static void try_mixtures(world_rank *self, void *argument)
 {
     size_t count;
     const hki_algorithm *all = hki_algorithms(&count), *chosen[HKI_COLL_COUNT];
-    sweep at = {.self = self, .source = {.seed = values_noise(world_seed(), 11, (uint64_t)self->ranks)}};
+    sweep at = {.self = self,
+                .source = {.seed = values_noise(world_seed(), 11, (uint64_t)self->ranks), .levels = self->levels}};
     int rounds = world_everything() ? 200 : RANKS_SANITIZED || self->way->slow ? 4 : 20;
     (void)argument;
     for (int round = 0; round < rounds; round++) {
@@ -229,7 +246,7 @@ static void try_mixtures(world_rank *self, void *argument)
         memset(chosen, 0, sizeof chosen);
         for (size_t tries = 0; tries < 3 * count; tries++) {
             const hki_algorithm *one = &all[draw(&at.source, count)];
-            if (draw_serves(one, self->ranks, HK_SUM))
+            if (draw_serves(one, self->ranks, self->levels, HK_SUM))
                 chosen[one->collective] = one;
         }
         for (int i = 0; i < HKI_COLL_COUNT; i++)
@@ -265,8 +282,10 @@ static void run_trial(void **state)
     assert_int_equal(world_run(one->way, one->ranks, one->body, NULL), 0);
 }
 
-static bool is_sampled(int ranks)
+static bool is_sampled(const world_way *way, int ranks)
 {
+    if (way->whole)
+        return !RANKS_SANITIZED || ranks <= 3 || ranks == 5 || ranks == 8;
     return ranks == 2 || ranks == 3 || ranks == 5;
 }
 
@@ -283,7 +302,7 @@ static size_t add_trials(trial *trials, const world_way *way)
     static const char every[] = "every algorithm gives what is defined";
     static const char any[] = "any collectives go on beside one another";
     static const int ranks[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16};
-    bool everything = world_everything() || way->whole;
+    bool everything = world_everything();
     size_t count = 0;
     for (int few = 2; few <= 4 && way->slow; few += 2) {
         count += add(&trials[count], way, few, try_grid, every);
@@ -294,9 +313,9 @@ static size_t add_trials(trial *trials, const world_way *way)
         return count + add(&trials[count], way, way->only, try_mixtures, any);
     }
     for (size_t i = 0; i < sizeof ranks / sizeof *ranks && !way->slow; i++) {
-        if (everything || is_sampled(ranks[i]))
+        if (everything || is_sampled(way, ranks[i]))
             count += add(&trials[count], way, ranks[i], try_all_algorithms, every);
-        if (ranks[i] != 1 && (everything || ranks[i] == 3))
+        if (ranks[i] != 1 && (everything || ranks[i] == 3 || (way->whole && is_sampled(way, ranks[i]))))
             count += add(&trials[count], way, ranks[i], try_mixtures, any);
     }
     return count;

@@ -132,7 +132,7 @@ static void try_far(world_rank *self, void *argument)
     const hki_algorithm *all = hki_algorithms(&count);
     (void)argument;
     for (size_t i = 0; i < count; i++) {
-        if (!has_displacements(all[i].collective) || !draw_serves(&all[i], self->ranks, HK_SUM))
+        if (!has_displacements(all[i].collective) || !draw_serves(&all[i], self->ranks, self->levels, HK_SUM))
             continue;
         world_force(self, &comm, &all[i], 1);
         for (hk_type type = HK_UINT8; type <= HK_UINT32; type = type == HK_UINT8 ? HK_UINT32 : HK_TYPE_COUNT) {
@@ -264,7 +264,7 @@ static void every_algorithm_reaches_all_of_large_buffers(void **state)
         bound_job job = {0};
         const hki_algorithm *algorithm = &all[i / 12];
         uint32_t p = ranks[i % 4];
-        if (!draw_serves(algorithm, (int)p, HK_SUM))
+        if (!draw_serves(algorithm, (int)p, NULL, HK_SUM))
             continue;
         for (uint32_t rank = 0; rank < p; rank++)
             bind_rank(&job, algorithm, p, rank, counts[i / 4 % 3]);
