@@ -286,19 +286,39 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
     return hash;
 }
 
-uint64_t hki_settings_hash(void)
+/* Numbers by value. */
+static uint64_t hash_value(const hki_setting *setting, const setting_value *value)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    const uint64_t start = UINT64_C(0xcbf29ce484222325);
+    if (setting->type == HKI_SETTING_TEXT)
+        return hash_bytes(start, value->text, strlen(value->text));
+    return hash_bytes(start, &(int64_t){(int64_t)(value->number * 1000)}, sizeof(int64_t));
+}
+
+void hki_settings_tell(hki_agreed_setting all[HKI_SETTINGS_AGREED])
+{
+    memset(all, 0, HKI_SETTINGS_AGREED * sizeof *all); /* whole records are sent */
     for (size_t i = 0; i < HKI_SETTING_COUNT; i++) {
         const setting_value *value = value_of((hki_setting_id)i);
         if (!table[i].agree)
             continue;
-        hash = hash_bytes(hash, table[i].name, strlen(table[i].name) + 1);
-        /* Numbers by value, so that "1M" and "1048576" agree. */
-        if (table[i].type == HKI_SETTING_TEXT)
-            hash = hash_bytes(hash, value->text, strlen(value->text) + 1);
-        else
-            hash = hash_bytes(hash, &(int64_t){(int64_t)(value->number * 1000)}, sizeof(int64_t));
+        all->hash = hash_value(&table[i], value);
+        int length = snprintf(all->text, sizeof all->text, "%s", value->text);
+        if (length >= (int)sizeof all->text)
+            memcpy(all->text + sizeof all->text - 4, "...", 4);
+        all++;
     }
-    return hash;
+}
+
+const hki_setting *hki_settings_differ(const hki_agreed_setting *own, const hki_agreed_setting *other, size_t *at)
+{
+    *at = 0;
+    for (size_t i = 0; i < HKI_SETTING_COUNT; i++) {
+        if (!table[i].agree)
+            continue;
+        if (own[*at].hash != other[*at].hash)
+            return &table[i];
+        ++*at;
+    }
+    return NULL;
 }

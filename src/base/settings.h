@@ -31,7 +31,7 @@ typedef struct hki_setting {
     hki_setting_type type;
     const char *standard; /* default, as text */
     double low, high;     /* of numbers */
-    bool agree;           /* hashed, and compared between ranks at creation */
+    bool agree;           /* compared between ranks at creation */
     const char *help;
 } hki_setting;
 
@@ -42,8 +42,21 @@ double hki_setting_seconds(hki_setting_id id);
 bool hki_setting_given(hki_setting_id id); /* set in the environment */
 /* HK_ERR_SETTING with the name, the value and what is allowed, if any setting has a bad value. */
 hk_status hki_settings_check(void);
-/* Hash over the settings that must be equal on all ranks. */
-uint64_t hki_settings_hash(void);
+/* The settings that must be equal on all ranks, as one rank tells the others; in the order of the table. */
+enum {
+    HKI_SETTINGS_AGREED = 0
+#define HKI_SETTING(ID, NAME, TYPE, DEFAULT, LOW, HIGH, AGREE, HELP) +(AGREE)
+#include "base/settings.def"
+#undef HKI_SETTING
+};
+typedef struct hki_agreed_setting {
+    uint64_t hash; /* of the value: "1M" and "1048576" have the same */
+    char text[56]; /* its beginning, for errors */
+} hki_agreed_setting;
+void hki_settings_tell(hki_agreed_setting all[HKI_SETTINGS_AGREED]);
+/* The first one that differs, and *at where it is in both; NULL when all agree. Texts may come from a peer: what is
+ * printed of them is at most their size. */
+const hki_setting *hki_settings_differ(const hki_agreed_setting *own, const hki_agreed_setting *other, size_t *at);
 /* Any other variable of the environment (PMIX_RANK, RANK …): NULL when unset. */
 const char *hki_environment(const char *name);
 /* Tests only: reads the environment anew. */

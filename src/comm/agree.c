@@ -23,25 +23,30 @@ typedef struct identity {
     hk_peer peer;
     uint32_t version; /* of the library: all ranks must run the same */
     uint32_t abi;
-    uint64_t settings; /* hash of those that must agree */
-    char tls[16];      /* HOCKET_TLS: named apart, since ranks that differ in it cannot talk */
+    hki_agreed_setting settings[HKI_SETTINGS_AGREED];
     hki_cpu_runs cpus; /* where it may run */
 } identity;
+
+static hk_status check_settings(const identity *own, const identity *other, uint32_t rank)
+{
+    enum { TEXT = sizeof own->settings->text };
+    size_t at;
+    const hki_setting *setting = hki_settings_differ(own->settings, other->settings, &at);
+    if (!setting)
+        return HK_OK;
+    const char *theirs = other->settings[at].text, *ours = own->settings[at].text;
+    return hki_error(HK_ERR_SETTING,
+                     "%s is %.*s for rank %u on %s, but %.*s for rank %d on %s: all ranks need the same", setting->name,
+                     (int)TEXT, *theirs != '\0' ? theirs : "not set", rank, other->peer.host_name, (int)TEXT,
+                     *ours != '\0' ? ours : "not set", (int)own->peer.rank, own->peer.host_name);
+}
 
 static hk_status check_identity(const identity *own, const identity *other, uint32_t rank)
 {
     if (other->version != own->version || other->abi != own->abi)
         return hki_error(HK_ERR_BOOTSTRAP, "rank %u on %s runs another version of the library (%08x, here %08x)", rank,
                          other->peer.host_name, other->version, own->version);
-    if (strncmp(other->tls, own->tls, sizeof own->tls) != 0)
-        return hki_error(HK_ERR_SETTING, "HOCKET_TLS is %.16s for rank %u on %s, but %.16s for rank %d on %s",
-                         other->tls, rank, other->peer.host_name, own->tls, (int)own->peer.rank, own->peer.host_name);
-    if (other->settings != own->settings)
-        return hki_error(HK_ERR_SETTING,
-                         "rank %u on %s has other values of settings that must agree "
-                         "(see `hocket info --settings`)",
-                         rank, other->peer.host_name);
-    return HK_OK;
+    return check_settings(own, other, rank);
 }
 
 /* Numbers the ranks of each host in order of rank. */
@@ -80,10 +85,8 @@ static void find_local_cpus(hki_context *context, const identity *all)
 hk_status hki_agree_on_ranks(hki_context *context, hki_boot *boot)
 {
     identity own = {.version = HK_VERSION_MAJOR << 16 | HK_VERSION_MINOR << 8 | HK_VERSION_PATCH,
-                    .abi = HK_TRANSPORT_ABI,
-                    .settings = hki_settings_hash()};
-    const char *tls = hki_setting_text(HKI_SET_TLS);
-    snprintf(own.tls, sizeof own.tls, "%s", *tls != '\0' ? tls : "off");
+                    .abi = HK_TRANSPORT_ABI};
+    hki_settings_tell(own.settings);
     hki_place_self(&own.peer);
     hki_cpus usable;
     HK_TRY(hki_cpus_usable(&usable));

@@ -61,7 +61,7 @@ static void ranks_that_disagree_are_told(void **state)
     try_wrong((wrong){.all = "allreduce:ring",
                       .last = "allreduce:flat",
                       .status = HK_ERR_SETTING,
-                      .says = "settings that must agree"});
+                      .says = "allreduce:flat for rank 2 on"});
 }
 
 /* Associative, and different when the order is. */

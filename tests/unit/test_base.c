@@ -284,19 +284,45 @@ static void an_unknown_name_is_reported_with_the_nearest(void **state)
     assert_null(strstr(lines.last, "did you mean"));
 }
 
-static void the_hash_covers_what_must_agree_and_nothing_else(void **state)
+static void ranks_compare_what_must_agree_and_nothing_else(void **state)
 {
     (void)state;
-    uint64_t standard = hki_settings_hash();
-    size_t count;
+    hki_agreed_setting standard[HKI_SETTINGS_AGREED], now[HKI_SETTINGS_AGREED];
+    size_t count, at, agreed = 0;
     const hki_setting *settings = hki_settings(&count);
+    hki_settings_tell(standard);
     for (size_t i = 0; i < count; i++) {
         set(settings[i].name, settings[i].type == HKI_SETTING_TEXT ? "warn" : "1");
-        assert_int_equal(hki_settings_hash() != standard, settings[i].agree);
+        hki_settings_tell(now);
+        const hki_setting *differs = hki_settings_differ(standard, now, &at);
+        assert_ptr_equal(differs, settings[i].agree ? &settings[i] : NULL);
+        assert_true(!differs || (at == agreed && strcmp(now[at].text, hki_setting_text((hki_setting_id)i)) == 0));
+        agreed += settings[i].agree;
         unsetenv(settings[i].name);
     }
+    assert_int_equal(agreed, HKI_SETTINGS_AGREED);
     set("HOCKET_VERIFY", "no");
-    assert_true(hki_settings_hash() == standard);
+    hki_settings_tell(now);
+    assert_null(hki_settings_differ(standard, now, &at));
+}
+
+static void long_settings_differ_beyond_what_is_told_of_them(void **state)
+{
+    (void)state;
+    hki_agreed_setting one[HKI_SETTINGS_AGREED], other[HKI_SETTINGS_AGREED];
+    char text[200];
+    size_t at;
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = '\0';
+    set("HOCKET_ALGORITHM", text);
+    hki_settings_tell(one);
+    text[sizeof text - 2] = 'y';
+    set("HOCKET_ALGORITHM", text);
+    hki_settings_tell(other);
+    assert_non_null(hki_settings_differ(one, other, &at));
+    assert_string_equal(one[at].text + strlen(one[at].text) - 4, "x...");
+    unsetenv("HOCKET_ALGORITHM");
+    hki_settings_reset();
 }
 
 static void a_kept_text_survives_a_change_of_the_environment(void **state)
@@ -451,7 +477,8 @@ int main(void)
         TEST(every_default_is_valid_and_every_setting_has_help),
         TEST(a_bad_value_is_an_error_that_names_it),
         TEST(an_unknown_name_is_reported_with_the_nearest),
-        TEST(the_hash_covers_what_must_agree_and_nothing_else),
+        TEST(ranks_compare_what_must_agree_and_nothing_else),
+        TEST(long_settings_differ_beyond_what_is_told_of_them),
         TEST(a_kept_text_survives_a_change_of_the_environment),
         TEST(threads_read_settings_and_log_at_once),
         TEST(a_child_forked_while_a_line_is_written_can_log),
