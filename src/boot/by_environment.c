@@ -207,6 +207,8 @@ hk_status hki_boot_at_spot(const hki_spot *where, const hk_options *options, uns
  * HOCKET_RANK, HOCKET_RANKS, HOCKET_STORE
  * ------------------------------------------------------------------------------------------------------------- */
 
+static const char tcp[] = "tcp://", file[] = "file:"; /* how HOCKET_STORE begins */
+
 static void settings_mark(char mark[256])
 {
     snprintf(mark, 256, "HOCKET_RANK %lld %.200s", (long long)hki_setting_integer(HKI_SET_RANK),
@@ -236,9 +238,36 @@ static hk_status join_by_directory(const char *directory, const hk_options *opti
     return hki_boot_by_own_store(&placed, store, "HOCKET_STORE", hki_boot_end_turn, boot);
 }
 
+/* An IPv6 address without brackets, as in ::1:29500, hides where its port begins: *port is then the text behind the
+ * last colon, and `host` what is before. */
+static bool lacks_brackets(const char *text, char host[HKI_HOST_TEXT], const char **port)
+{
+    hki_address address;
+    const char *colon = strrchr(text, ':');
+    if (!colon || colon == text || (size_t)(colon - text) >= HKI_HOST_TEXT)
+        return false;
+    memcpy(host, text, (size_t)(colon - text));
+    host[colon - text] = '\0';
+    *port = colon + 1;
+    return hki_address_parse(host, &address) && address.family == AF_INET6;
+}
+
+static hk_status bad_store(const char *text)
+{
+    char host[HKI_HOST_TEXT];
+    const char *port;
+    if (*text == '\0')
+        return hki_error(HK_ERR_SETTING, "HOCKET_STORE is not set, but HOCKET_RANK is: tcp://host:port or "
+                                         "file:directory is expected with it");
+    if (strncmp(text, tcp, sizeof tcp - 1) == 0 && lacks_brackets(text + sizeof tcp - 1, host, &port))
+        return hki_error(HK_ERR_SETTING, "HOCKET_STORE=%s: an IPv6 address is written in brackets: %s[%s]:%s", text,
+                         tcp, host, port);
+    return hki_error(HK_ERR_SETTING, "HOCKET_STORE=%s: tcp://host:port or file:directory is expected with HOCKET_RANK",
+                     text);
+}
+
 static hk_status join_by_settings(const hk_options *options, hki_boot **boot)
 {
-    static const char tcp[] = "tcp://", file[] = "file:";
     const char *text = hki_setting_text(HKI_SET_STORE);
     hki_spot where = {.ports = 1, .settings = "HOCKET_STORE"};
     unsigned number = hki_boot_take_turn();
@@ -248,8 +277,7 @@ static hk_status join_by_settings(const hk_options *options, hki_boot **boot)
         hki_host_port_parse(text + sizeof tcp - 1, where.host, &where.first) && where.first != 0)
         return hki_boot_at_spot(&where, options, number, "HOCKET_STORE", hki_boot_end_turn, boot);
     hki_boot_end_turn();
-    return hki_error(HK_ERR_SETTING, "HOCKET_STORE=%s: tcp://host:port or file:directory is expected with HOCKET_RANK",
-                     text);
+    return bad_store(text);
 }
 
 hk_status hki_boot_by_settings(const hk_options *given, hki_boot **boot)

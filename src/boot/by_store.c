@@ -14,7 +14,9 @@
 #include "boot/relay.h"
 #include "boot/source.h"
 #include "boot/store_made.h"
+#include "boot/store_tcp.h"
 #include "net/mac.h"
+#include "net/refusals.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -163,11 +165,13 @@ static hk_status name_missing(const exchange *x, char *record)
         any |= missing[rank];
     }
     missing[0] |= !any && place->rank != 0; /* all are there, so rank 0 has not collected them */
-    char text[HKI_RANKS_TEXT];
+    char text[HKI_RANKS_TEXT], refusals[HKI_REFUSALS_TEXT];
     hki_ranks_text(text, sizeof text, missing, place->ranks);
     free(missing);
-    return hki_error(HK_ERR_BOOTSTRAP, "job %s: %s of %d did not arrive within %g s (waiting: rank %d)", x->self->name,
-                     text, place->ranks, x->timeout, place->rank);
+    hki_store_turned_away(x->self->store, refusals, sizeof refusals);
+    return hki_error(HK_ERR_BOOTSTRAP, "job %s: %s of %d did not arrive within %g s (waiting: rank %d)%s%s",
+                     x->self->name, text, place->ranks, x->timeout, place->rank, *refusals != '\0' ? "; " : "",
+                     refusals);
 }
 
 /* Lets a store wait for everyone at once, if it can: some do so in one round trip. What it returns does not matter,
@@ -414,6 +418,19 @@ static hk_status make_card(const hk_options *options, const uint8_t key[HKI_KEY_
     return HK_OK;
 }
 
+/* The proof of another rank's card is not this rank's. */
+static hk_status other_key(const store_boot *self, int rank, const join_card *other, const join_card *mine)
+{
+    static const join_card none;
+    bool has = memcmp(other->proof, none.proof, sizeof none.proof) != 0;
+    bool have = memcmp(mine->proof, none.proof, sizeof none.proof) != 0;
+    const char *key = has && have ? "another job key than"
+                      : has       ? "a job key, but none was given to"
+                                  : "no job key (HOCKET_KEY_FILE, options.key), unlike";
+    return hki_error(HK_ERR_REFUSED, "rank %d of job %s was given %s rank %d", rank, self->name, key,
+                     self->boot.place.rank);
+}
+
 static hk_status agree_on_key(store_boot *self, const hk_options *options)
 {
     hki_place *place = &self->boot.place;
@@ -428,8 +445,7 @@ static hk_status agree_on_key(store_boot *self, const hk_options *options)
         hki_boot_exchange(&self->boot, &mine, sizeof mine, cards, hki_setting_seconds(HKI_SET_JOIN_TIMEOUT));
     for (int rank = 0; rank < place->ranks && status == HK_OK; rank++)
         if (memcmp(cards[rank].proof, mine.proof, sizeof mine.proof) != 0)
-            status = hki_error(HK_ERR_REFUSED, "rank %d of job %s was given another job key than rank %d", rank,
-                               self->name, place->rank);
+            status = other_key(self, rank, &cards[rank], &mine);
     if (status == HK_OK && !options->key)
         hki_boot_derive_key(cards[0].secret, sizeof cards[0].secret, self->name, place->key);
     place->has_key = status == HK_OK;

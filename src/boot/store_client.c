@@ -19,7 +19,8 @@
 
 enum {
     REFUSALS_MOST = 3, /* a server may also hang up because it is crowded */
-    TRIED_TEXT = 400
+    TRIED_TEXT = 400,
+    MORE_TEXT = sizeof " and 65536 more"
 };
 /* Per address, in seconds; guessed. Among several places, one that is silent (a stranger's port, an address that leads
  * nowhere) must not keep the others waiting: there the first round gives each little time, the next twice as much. */
@@ -38,17 +39,20 @@ static uint64_t earlier(uint64_t left, uint64_t right)
     return left < right ? left : right;
 }
 
-/* False at the deadline. */
-static bool await(int fd, short events, uint64_t deadline)
+/* 0 when ready, ETIMEDOUT at the deadline, or why the kernel cannot wait. */
+static int await(int fd, short events, uint64_t deadline)
 {
     for (;;) {
         uint64_t now = hki_now();
         if (now >= deadline)
-            return false;
+            return ETIMEDOUT;
         uint64_t ms = (deadline - now) / 1000000 + 1;
         struct pollfd descriptor = {.fd = fd, .events = events};
-        if (poll(&descriptor, 1, ms < 60000 ? (int)ms : 60000) > 0)
-            return true;
+        int ready = poll(&descriptor, 1, ms < 60000 ? (int)ms : 60000);
+        if (ready > 0)
+            return 0;
+        if (ready < 0 && errno != EINTR)
+            return errno;
     }
 }
 
@@ -65,6 +69,7 @@ typedef struct search {
     unsigned rounds;
     bool several;           /* places to try */
     char tried[TRIED_TEXT]; /* in this round: "10.0.0.1:4000 (Connection refused), …" */
+    unsigned more;          /* which that text has no room for */
     hki_stream found;
 } search;
 
@@ -76,11 +81,22 @@ static uint64_t limit(const search *self, double seconds)
 
 static void note(search *self, const hki_address *at, const char *why)
 {
-    char text[HKI_ADDRESS_TEXT];
+    char text[HKI_ADDRESS_TEXT], one[TRIED_TEXT - MORE_TEXT];
     size_t used = strlen(self->tried);
     hki_address_text(at, text);
-    if (used + 4 < sizeof self->tried)
-        snprintf(self->tried + used, sizeof self->tried - used, "%s%s (%s)", used > 0 ? ", " : "", text, why);
+    int length = snprintf(one, sizeof one, "%s%s (%s)", used > 0 ? ", " : "", text, why);
+    if (self->more > 0 || used + (size_t)length >= sizeof one)
+        self->more++;
+    else
+        memcpy(self->tried + used, one, (size_t)length + 1);
+}
+
+/* Ends the list when all places have been tried. */
+static void note_more(search *self)
+{
+    size_t used = strlen(self->tried);
+    if (self->more > 0)
+        snprintf(self->tried + used, sizeof self->tried - used, " and %u more", self->more);
 }
 
 /* A wrong key shows only by the server's hanging up after the proof. */
@@ -103,16 +119,17 @@ static outcome shake_hands(search *self, hki_stream *stream, const hki_address *
         note(self, at, "the kernel has no random bytes");
         return ABSENT;
     }
+    int failure = 0;
     hki_shake state = hki_handshake_step(&shake);
-    while (state == HKI_SHAKE_AGAIN && await(stream->fd, shake.writing ? POLLOUT : POLLIN, deadline))
+    while (state == HKI_SHAKE_AGAIN && (failure = await(stream->fd, shake.writing ? POLLOUT : POLLIN, deadline)) == 0)
         state = hki_handshake_step(&shake);
     if (state == HKI_SHAKE_DONE)
         return FOUND;
     bool disproved = state == HKI_SHAKE_FAILED && !shake.turned_down && proof_was_sent(&shake);
     note(self, at,
-         state == HKI_SHAKE_AGAIN ? "connected, but it does not answer"
-         : disproved              ? "it hung up on this rank's proof of the job key"
-                                  : shake.reason);
+         state != HKI_SHAKE_AGAIN ? disproved ? "it hung up on this rank's proof of the job key" : shake.reason
+         : failure == ETIMEDOUT   ? "connected, but it does not answer"
+                                  : strerror(failure));
     return disproved || shake.turned_down ? TURNED_DOWN : ABSENT;
 }
 
@@ -135,9 +152,9 @@ static outcome try_one(search *self, const hki_address *at)
         return ABSENT;
     }
     outcome result = ABSENT;
-    int failure = 0;
-    if (!await(stream.fd, POLLOUT, limit(self, connect_seconds)))
-        note(self, at, "no answer");
+    int failure = await(stream.fd, POLLOUT, limit(self, connect_seconds));
+    if (failure != 0)
+        note(self, at, failure == ETIMEDOUT ? "no answer" : strerror(failure));
     else if ((failure = hki_socket_error(stream.fd)) != 0)
         note(self, at, strerror(failure));
     else if (met_itself(stream.fd))
@@ -159,6 +176,7 @@ static outcome try_all(search *self)
     const char *why = "";
     int count = dial->count;
     self->tried[0] = '\0';
+    self->more = 0;
     if (dial->host != NULL)
         count = hki_resolve(dial->host, 0, list, HKI_DIAL_MOST, &why);
     else
@@ -178,6 +196,7 @@ static outcome try_all(search *self)
             result = one == TURNED_DOWN ? one : result;
         }
     }
+    note_more(self);
     return result;
 }
 
@@ -236,6 +255,17 @@ static hk_status server_lost(asker *self, const char *how)
     return hki_error(HK_ERR_PEER_LOST, "the rank that serves the others %s while this one joined", how);
 }
 
+static hk_status await_server(asker *self, short events, uint64_t deadline)
+{
+    int failure = await(self->stream.fd, events, deadline);
+    if (failure == 0)
+        return HK_OK;
+    if (failure == ETIMEDOUT)
+        return server_lost(self, "does not answer (stopped?)");
+    self->broken = true;
+    return hki_error_errno(HK_ERR_SYSTEM, failure, "cannot wait for the rank that serves the others");
+}
+
 static hk_status send_bytes(asker *self, const void *data, size_t bytes, bool more, uint64_t deadline)
 {
     const uint8_t *next = data;
@@ -245,8 +275,7 @@ static hk_status send_bytes(asker *self, const void *data, size_t bytes, bool mo
             next += sent;
             bytes -= (size_t)sent;
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-            if (!await(self->stream.fd, POLLOUT, deadline))
-                return server_lost(self, "does not answer (stopped?)");
+            HK_TRY(await_server(self, POLLOUT, deadline));
         } else if (errno != EINTR) {
             return server_lost(self, "ended, or hung up,");
         }
@@ -263,8 +292,7 @@ static hk_status receive_bytes(asker *self, void *data, size_t bytes, uint64_t d
             next += got;
             bytes -= (size_t)got;
         } else if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            if (!await(self->stream.fd, POLLIN, deadline))
-                return server_lost(self, "does not answer (stopped?)");
+            HK_TRY(await_server(self, POLLIN, deadline));
         } else if (got == 0 || errno != EINTR) {
             return server_lost(self, "ended, or hung up,");
         }

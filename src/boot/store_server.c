@@ -55,10 +55,11 @@ typedef struct server {
     pthread_t thread;
     int poller, wake;
     atomic_bool stop;
+    pthread_mutex_t lock; /* of refusals: the thread adds, joining tells of them */
+    hki_refusals refusals;
     /* The thread's own from here on. */
     hki_node pending, admitted;
     unsigned pending_count;
-    hki_refusals refusals;
     uint64_t deaf_until; /* descriptors ran short */
     bool deaf;
 } server;
@@ -90,8 +91,14 @@ static void refuse(server *self, client *one, const char *why)
 {
     char from[HKI_ADDRESS_TEXT];
     const char *ending;
+    bool worth_a_line = false;
+    if (!one->shake.hung_up) {
+        pthread_mutex_lock(&self->lock);
+        worth_a_line = hki_refusals_add(&self->refusals, &one->from, why, hki_now(), &ending);
+        pthread_mutex_unlock(&self->lock);
+    }
     hki_address_text(&one->from, from);
-    if (!one->shake.hung_up && hki_refusals_add(&self->refusals, &one->from, why, &ending))
+    if (worth_a_line)
         hki_log(HK_LOG_WARN, "store: turned away %s: %s%s", from, why, ending);
     drop(self, one);
 }
@@ -389,6 +396,19 @@ static hk_status served_get(void *context, const char *key, void *value, size_t 
     return self->table->get(self->table->context, key, value, bytes, timeout);
 }
 
+void hki_store_turned_away(const hk_store *store, char *text, size_t capacity)
+{
+    hki_refusals refusals = {0};
+    store = hki_store_tcp_inner(store);
+    if (store->get == served_get) {
+        server *self = store->context;
+        pthread_mutex_lock(&self->lock);
+        refusals = self->refusals;
+        pthread_mutex_unlock(&self->lock);
+    }
+    hki_refusals_text(&refusals, text, capacity);
+}
+
 static void release(server *self)
 {
     if (self->poller >= 0)
@@ -399,6 +419,7 @@ static void release(server *self)
     if (self->owner == getpid()) /* a lock of OpenSSL's may have been held when a child was forked */
         hki_tls_context_free(self->tls);
     explicit_bzero(&self->identity, sizeof self->identity);
+    pthread_mutex_destroy(&self->lock);
     free(self);
 }
 
@@ -444,6 +465,7 @@ hk_status hki_store_serve(const hki_listeners *listeners, const hki_store_identi
     self->identity = *identity;
     self->linger = linger < 1e6 ? linger : 1e6;
     self->owner = getpid();
+    pthread_mutex_init(&self->lock, NULL);
     hki_list_init(&self->pending);
     hki_list_init(&self->admitted);
     hk_status status = hk_store_local(&self->table);

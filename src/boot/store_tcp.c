@@ -36,6 +36,11 @@ static void host_free(hki_made_store *made)
     free(self);
 }
 
+const hk_store *hki_store_tcp_inner(const hk_store *store)
+{
+    return store->get == host_get ? ((const host_store *)store->context)->inner : store;
+}
+
 /* False when some address of the host is not this machine's loopback. */
 static hk_status addresses(const char *host, hki_address at[HKI_LISTEN_MOST], int *count, bool *loopback)
 {

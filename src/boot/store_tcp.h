@@ -55,4 +55,9 @@ hk_status hki_store_dial(const hki_dial *dial, const hki_store_identity *identit
 /* The address from which a store of hki_store_dial talks to its server, port 0. False for any other store. */
 bool hki_store_own_address(const hk_store *store, hki_address *own);
 
+/* The store of hki_store_serve in one that hk_store_tcp made; any other store itself. */
+const hk_store *hki_store_tcp_inner(const hk_store *store);
+/* Whom such a store has turned away so far, and why, as hki_refusals_text: empty for any other store. */
+void hki_store_turned_away(const hk_store *store, char *text, size_t capacity);
+
 #endif

@@ -387,6 +387,34 @@ static void different_keys_are_refused_by_name(void **state)
     hk_store_free(store);
 }
 
+/* Who has none learns that, too. */
+static void a_rank_without_a_key_is_told_apart_from_one_with_another(void **state)
+{
+    (void)state;
+    for (int without = 0; without < 3; without += 2) {
+        hk_store *store;
+        member members[3];
+        assert_int_equal(hk_store_local(&store), HK_OK);
+        make_members(members, 3, store);
+        for (int i = 0; i < 3; i++) {
+            members[i].options.key = i == without ? NULL : "0123456789abcdef";
+            members[i].options.key_bytes = i == without ? 0 : 16;
+        }
+        run_members(members, 3);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(members[i].joined, HK_ERR_REFUSED);
+        if (without == 0) {
+            assert_true(
+                says(members[0].error, "rank 1 of job hocket was given a job key, but none was given to rank 0"));
+            assert_true(says(members[1].error, "rank 0 of job hocket was given no job key"));
+        } else {
+            assert_true(says(members[0].error, "rank 2 of job hocket was given no job key"));
+            assert_true(says(members[0].error, "unlike rank 0"));
+        }
+        hk_store_free(store);
+    }
+}
+
 /* Runs `count` of the members of a job of `ranks`; all must fail at joining within the time set for it. */
 static void join_incomplete(const hk_store *store, member *members, int ranks, int count)
 {
@@ -598,6 +626,7 @@ int main(void)
         cmocka_unit_test(results_longer_than_a_value_of_the_store_go_in_parts),
         cmocka_unit_test(a_key_of_the_callers_makes_the_same_key_on_all_ranks),
         cmocka_unit_test(different_keys_are_refused_by_name),
+        cmocka_unit_test(a_rank_without_a_key_is_told_apart_from_one_with_another),
         cmocka_unit_test(missing_ranks_are_named_by_all_others),
         cmocka_unit_test(a_missing_rank_0_is_named),
         cmocka_unit_test(a_rank_that_stops_between_exchanges_is_named),

