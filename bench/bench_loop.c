@@ -395,3 +395,9 @@ double hki_bench_turn_round(const hki_bench_turn *turn)
 {
     return turn->round;
 }
+
+void hki_bench_turn_take_batch(hki_bench_turn *turn, long batch)
+{
+    turn->round *= (double)batch / (double)turn->batch;
+    turn->batch = batch;
+}

@@ -88,9 +88,12 @@ void hki_bench_turn_free(hki_bench_turn *turn);
 int hki_bench_turn_sample(hki_bench_turn *turn, double *us);
 /* One call on values that are checked, on all ranks: *correct becomes 0 if it was wrong on any. 0, or 1 as above. */
 int hki_bench_turn_check(hki_bench_turn *turn, int *correct);
-/* Calls of a sample, and what a whole round of one took when it was chosen, rewriting included: seconds. */
+/* Calls of a sample, and what a whole round of one takes, rewriting included: seconds. */
 long hki_bench_turn_batch(const hki_bench_turn *turn);
 double hki_bench_turn_round(const hki_bench_turn *turn);
+/* Has it take as many calls a sample as another turn of the same cell does: those that are compared must be measured
+ * alike, and a first one that was slow once would otherwise be measured call by call. The same on all ranks. */
+void hki_bench_turn_take_batch(hki_bench_turn *turn, long batch);
 
 #ifdef __cplusplus
 }

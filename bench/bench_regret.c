@@ -94,6 +94,16 @@ static bool open_rival(contest *c, int i)
     return c->turns[i] && (!c->effort->check || hki_bench_turn_check(c->turns[i], &c->candidates.correct) == 0);
 }
 
+/* As many calls as the fastest needs to be timed. */
+static void take_one_batch(contest *c)
+{
+    long most = 1;
+    for (int i = 0; i < c->regret->count; i++)
+        most = hki_bench_turn_batch(c->turns[i]) > most ? hki_bench_turn_batch(c->turns[i]) : most;
+    for (int i = 0; i < c->regret->count; i++)
+        hki_bench_turn_take_batch(c->turns[i], most);
+}
+
 /* So many that a cell takes its time: agreed, since each rank has its own measure of it. Even. */
 static bool agree_on_rounds(contest *c)
 {
@@ -168,6 +178,8 @@ int hki_bench_regret_measure(hk_comm *comm, const hki_bench_library *library, co
         regret->count = i + 1;
         good = open_rival(c, i);
     }
+    if (good)
+        take_one_batch(c);
     good = good && agree_on_rounds(c) && run_rounds(c);
     if (good) {
         hki_bench_regret_judge(regret);
