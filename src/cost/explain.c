@@ -46,10 +46,11 @@ const char *hki_choice_reason(const hki_candidate *best, const hki_candidate *ne
 const char *hki_choice_text(const hki_question *question, const hki_candidate *best, const hki_candidate *next,
                             char *text, size_t room)
 {
-    char reason[HKI_CHOICE_TEXT];
-    snprintf(text, room, "%s of %llu bytes on %u ranks: %s", hki_collective_name(question->call.collective),
-             (unsigned long long)question->bytes, question->call.ranks,
-             hki_choice_reason(best, next, reason, sizeof reason));
+    char reason[HKI_CHOICE_TEXT], size[40] = "";
+    if (question->call.collective != HKI_COLL_BARRIER)
+        snprintf(size, sizeof size, " of %llu bytes", (unsigned long long)question->bytes);
+    snprintf(text, room, "%s%s on %u ranks: %s", hki_collective_name(question->call.collective), size,
+             question->call.ranks, hki_choice_reason(best, next, reason, sizeof reason));
     return text;
 }
 

@@ -18,6 +18,8 @@ static hki_question ask(const hki_explanation *explanation, uint64_t bytes)
                            .segments = 1,
                            .commutative = true,
                            .levels = explanation->cluster->levels};
+    if (request->collective == HKI_COLL_BARRIER)
+        bytes = 0;
     return hki_question_of(&call, request->type, hki_op_class_of(request->op), bytes);
 }
 
