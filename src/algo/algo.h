@@ -47,6 +47,7 @@ typedef struct hki_algorithm {
     const char *constraint; /* in words; "" when any P */
     bool keeps_order;       /* serves non-commutative operators: reduces in rank order */
     bool segmented;         /* uses call.segments */
+    bool sprawls;           /* some rank talks to all others though the collective does not ask for it */
     bool hierarchical;      /* made for call.levels: without them it is some flat algorithm over again */
     /* NULL when the algorithm can serve the call, else why not (a static text). May itself be NULL: serves any. */
     const char *(*refuses)(const hki_call *call);

@@ -15,6 +15,7 @@ const hki_algorithm hki_algorithm_allgather_direct = {
     .name = "direct",
     .summary = "everyone sends its share to everyone, one round",
     .source = "folklore",
+    .sprawls = true,
     .cut = hki_cut_blocks,
     .generate = generate,
     .rounds = hki_form_one,

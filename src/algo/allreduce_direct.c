@@ -19,6 +19,7 @@ const hki_algorithm hki_algorithm_allreduce_direct = {
     .summary = "everyone reduces its share from all, then sends it to all",
     .source = "folklore (two-shot)",
     .keeps_order = true,
+    .sprawls = true,
     .cut = hki_cut_ranks,
     .generate = generate,
     .rounds = hki_form_two,

@@ -18,6 +18,7 @@ const hki_algorithm hki_algorithm_allreduce_flat = {
     .summary = "everyone sends everything to everyone, one round",
     .source = "folklore (one-shot)",
     .keeps_order = true,
+    .sprawls = true,
     .cut = hki_cut_whole,
     .generate = generate,
     .rounds = hki_form_one,

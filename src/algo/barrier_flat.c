@@ -29,6 +29,7 @@ const hki_algorithm hki_algorithm_barrier_flat = {
     .name = "flat",
     .summary = "everyone signals everyone, one round",
     .source = "folklore (one-shot)",
+    .sprawls = true,
     .cut = cut,
     .generate = generate,
     .rounds = hki_form_one,

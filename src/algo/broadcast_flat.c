@@ -19,6 +19,7 @@ const hki_algorithm hki_algorithm_broadcast_flat = {
     .name = "flat",
     .summary = "the root sends to everyone",
     .source = "folklore",
+    .sprawls = true,
     .cut = hki_cut_whole,
     .generate = generate,
     .rounds = hki_form_one,

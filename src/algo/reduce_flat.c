@@ -21,6 +21,7 @@ const hki_algorithm hki_algorithm_reduce_flat = {
     .summary = "everyone sends to the root, which reduces in one pass",
     .source = "folklore",
     .keeps_order = true,
+    .sprawls = true,
     .cut = hki_cut_whole,
     .generate = generate,
     .rounds = hki_form_one,

@@ -18,6 +18,7 @@ const hki_algorithm hki_algorithm_reduce_scatter_direct = {
     .summary = "every share straight to its owner, all at once",
     .source = "folklore",
     .keeps_order = true,
+    .sprawls = true,
     .cut = hki_cut_blocks,
     .generate = generate,
     .rounds = hki_form_one,

@@ -26,6 +26,7 @@ const hki_algorithm hki_algorithm_reduce_scatter_pairwise = {
     .name = "pairwise",
     .summary = "every share straight to its owner, one after another",
     .source = "Thakur, Rabenseifner, Gropp 2005",
+    .sprawls = true,
     .cut = hki_cut_blocks,
     .generate = generate,
     .rounds = hki_form_ring,

@@ -12,6 +12,9 @@ enum {
      * of 16 KiB, which wait for slots, and 104 in pieces of 64 KiB, which are asked for. */
     CROWDED_PIECE_LEAST = 65536,
     SEGMENTS_MOST = 64,
+    /* Ranks up to which algorithms may connect everyone with everyone. Connections cost memory and their making, once,
+     * far more than a round of a small call: a first barrier of 128 ranks took 6 s so, and 0.3 s in log P rounds. */
+    SPRAWL_MOST = 16,
     FINER = 4,         /* times as many segments are tried next: in between, prices differ by little */
     EQUAL_PERCENT = 2, /* prices that differ by no more are equal */
     GAIN_PERCENT = 3   /* that more segments must bring: they cost a rank steps, which weigh more than a price tells */
@@ -112,6 +115,20 @@ static bool promises_more(const hki_candidate *a, const hki_candidate *b)
     return a->form_ps < b->form_ps;
 }
 
+/* Sets aside the algorithms by which some rank would connect to all of many others, if there are any that do not. */
+static void spare_connections(hki_candidate *candidates, uint32_t count, uint32_t ranks)
+{
+    bool others = false;
+    for (uint32_t i = 0; i < count; i++)
+        others = others || (candidates[i].candidacy == HKI_PRICED && !candidates[i].algorithm->sprawls);
+    for (uint32_t i = 0; i < count && others && ranks > SPRAWL_MOST; i++) {
+        if (candidates[i].candidacy != HKI_PRICED || !candidates[i].algorithm->sprawls)
+            continue;
+        candidates[i].candidacy = HKI_SPRAWLING;
+        candidates[i].why = "some rank would connect to all others, of which there are more than 15";
+    }
+}
+
 /* Lists the collective's algorithms and says of each whether it may be asked at all. */
 static uint32_t list(const hki_pricer *pricer, const hki_wishes *wishes, const hki_question *question,
                      hki_candidate *candidates)
@@ -136,6 +153,7 @@ static uint32_t list(const hki_pricer *pricer, const hki_wishes *wishes, const h
         else
             candidate->form_ps = hki_pricer_form(pricer, &all[i], &call, question->bytes);
     }
+    spare_connections(candidates, count, call.ranks);
     return count;
 }
 

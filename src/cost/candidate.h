@@ -9,8 +9,9 @@ enum { HKI_CANDIDATES_MOST = 32 };
 
 typedef enum hki_candidacy {
     HKI_PRICED,
-    HKI_OUTRUN,   /* by the textbook's form alone it takes a third longer than the best: not walked */
-    HKI_TOO_LONG, /* its schedule has too many steps to walk */
+    HKI_OUTRUN,    /* by the textbook's form alone it takes a third longer than the best: not walked */
+    HKI_TOO_LONG,  /* its schedule has too many steps to walk */
+    HKI_SPRAWLING, /* it would make a connection to everyone, and another does not */
     HKI_FORBIDDEN,
     HKI_REFUSING /* `why` says why */
 } hki_candidacy;

@@ -45,6 +45,7 @@ static void put_candidate(FILE *out, const hki_candidate *candidate)
     static const char *const words[] = {[HKI_PRICED] = "priced",
                                         [HKI_OUTRUN] = "outrun",
                                         [HKI_TOO_LONG] = "too_long",
+                                        [HKI_SPRAWLING] = "sprawling",
                                         [HKI_FORBIDDEN] = "forbidden",
                                         [HKI_REFUSING] = "refusing"};
     const hki_price *price = &candidate->price;

@@ -122,6 +122,21 @@ static void ranks_that_take_turns_wait_as_rarely_as_can_be(void **state)
     assert_string_equal(chosen_once(8, 2, HKI_COLL_ALLGATHER, 512 << 10), "direct");
 }
 
+/* Many ranks are not all connected with each other by a call that can do without. */
+static void connections_are_spared(void **state)
+{
+    (void)state;
+    const hki_collective asked[] = {HKI_COLL_BARRIER,        HKI_COLL_BROADCAST, HKI_COLL_REDUCE,    HKI_COLL_ALLREDUCE,
+                                    HKI_COLL_REDUCE_SCATTER, HKI_COLL_ALLGATHER, HKI_COLL_ALLGATHERV};
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
+        for (uint32_t ranks = 17; ranks <= 128; ranks += 37)
+            for (uint64_t bytes = 8; bytes <= 1 << 24; bytes *= 64) {
+                const char *name = chosen_once(ranks, 2, asked[i], bytes);
+                assert_false(hki_algorithm_find(asked[i], name)->sprawls);
+            }
+    assert_true(hki_algorithm_find(HKI_COLL_BARRIER, chosen_once(16, 2, HKI_COLL_BARRIER, 0))->sprawls);
+}
+
 /* Two ranks with half a megabyte and more exchange halves, whatever that is called; whole vectors take longer. */
 static void large_vectors_are_halved(void **state)
 {
@@ -309,6 +324,7 @@ int main(void)
         cmocka_unit_test(every_call_is_served),
         cmocka_unit_test(few_ranks_are_served_as_measured),
         cmocka_unit_test(ranks_that_take_turns_wait_as_rarely_as_can_be),
+        cmocka_unit_test(connections_are_spared),
         cmocka_unit_test(large_vectors_are_halved),
         cmocka_unit_test(many_ranks_take_few_rounds_when_small_and_few_bytes_when_large),
         cmocka_unit_test(hosts_are_told_apart),
