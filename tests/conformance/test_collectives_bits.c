@@ -2,6 +2,9 @@
  * Bits: after an all-reduce every rank holds the same, whatever its processor's kernels; and the same algorithm on the
  * same number of ranks gives the same on every run, transport and protocol. Inputs are such that the order of reduction
  * shows: rounding, overflow, denormals, both zeros, infinities, and NaNs with payloads.
+ *
+ * A normal run has every algorithm, type and way on 2, 4 and 7 ranks: powers of two, and what does not fit into one.
+ * CONFORMANCE_ALL=1 runs more numbers of ranks.
  */
 #include "collective_world.h"
 
@@ -350,8 +353,8 @@ static void bits_depend_on_nothing_else(void **state)
 
 int main(void)
 {
-    static int ranks[] = {2, 3, 5, 8, 1, 4, 6, 7, 9, 16};
-    size_t count = world_everything() ? sizeof ranks / sizeof *ranks : 4;
+    static int ranks[] = {2, 4, 7, 1, 3, 5, 6, 8, 9, 16};
+    size_t count = world_everything() ? sizeof ranks / sizeof *ranks : 3;
     static struct CMUnitTest tests[sizeof ranks / sizeof *ranks];
     static char names[sizeof ranks / sizeof *ranks][64];
     variant some[VARIANTS];
