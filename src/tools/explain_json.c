@@ -42,12 +42,9 @@ static void put_meta(FILE *out, const hki_explanation *explanation)
 
 static void put_candidate(FILE *out, const hki_candidate *candidate)
 {
-    static const char *const words[] = {[HKI_PRICED] = "priced",
-                                        [HKI_OUTRUN] = "outrun",
-                                        [HKI_TOO_LONG] = "too_long",
-                                        [HKI_SPRAWLING] = "sprawling",
-                                        [HKI_FORBIDDEN] = "forbidden",
-                                        [HKI_REFUSING] = "refusing"};
+    static const char *const words[] = {
+        [HKI_PRICED] = "priced",       [HKI_OUTRUN] = "outrun",       [HKI_TOO_LONG] = "too_long",
+        [HKI_SPRAWLING] = "sprawling", [HKI_FORBIDDEN] = "forbidden", [HKI_REFUSING] = "refusing"};
     const hki_price *price = &candidate->price;
     fputs("    {", out);
     hki_bench_json_text(out, "algorithm", candidate->algorithm->name);
