@@ -5,6 +5,7 @@
 #include "bench/bench.h"
 
 #include "algo/algo.h"
+#include "bench/bench_choosing.h"
 #include "bench/bench_inspect.h"
 #include "bench/bench_kernels.h"
 #include "bench/bench_launch.h"
@@ -138,6 +139,8 @@ int hki_tool_bench(int argc, char **argv)
         return hki_bench_limits(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "kernels") == 0)
         return hki_bench_kernels(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "choosing") == 0)
+        return hki_bench_choosing(argc - 1, argv + 1);
     hki_bench_options options;
     if (!hki_bench_options_parse(argc, argv, &options))
         return 2;

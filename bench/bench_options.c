@@ -265,7 +265,8 @@ void hki_bench_options_help(void)
 {
     printf("usage: hocket bench [collective...] [options]\n"
            "       hocket bench limits [options]\n"
-           "       hocket bench kernels [options]\n\n"
+           "       hocket bench kernels [options]\n"
+           "       hocket bench choosing [options]\n\n"
            "Measures collectives among ranks of this host, or of the launcher that it was started by.\n"
            "A time is that of the slowest rank. Bytes are the whole vector, bandwidths those of nccl-tests.\n\n");
 #define X(NAME, name, takes, argument, help) printf("  --%-10s %-5s %s\n", name, argument, help);

@@ -44,6 +44,11 @@ bool hki_events_pop(hki_events *events, hki_event *event)
     return true;
 }
 
+bool hki_events_are_before(const hki_events *events, const hki_event *event)
+{
+    return events->count && before(&events->heap[0], event);
+}
+
 void hki_events_free(hki_events *events)
 {
     free(events->heap);

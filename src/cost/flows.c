@@ -5,7 +5,15 @@
 
 #include "base/error.h"
 
-enum { PART_BITS = 20 }; /* of a byte that `left` counts */
+enum {
+    PART_BITS = 20, /* of a byte that `left` counts */
+    BLOCK = HKI_FLOW_BLOCK
+};
+
+static inline uint32_t blocks_of(uint32_t most)
+{
+    return most / BLOCK + 1;
+}
 
 static uint64_t full_ps(hki_resource resource, const hki_figures *figures)
 {
@@ -24,6 +32,23 @@ static bool counts(hki_resource resource, const hki_figures *figures)
     return nic || full_ps(resource, figures) > 0;
 }
 
+static inline bool ends_before(const hki_flow_end *a, const hki_flow_end *b)
+{
+    return a->at != b->at ? a->at < b->at : a->order < b->order;
+}
+
+/* What a flow that ends otherwise than before means to what is known of its block. */
+static void set_end(hki_flows *flows, uint32_t slot, hki_flow_end end)
+{
+    uint32_t *first = &flows->first[slot / BLOCK];
+    flows->ends[slot] = end;
+    if (*first == slot)
+        *first = UINT32_MAX;
+    else if (*first != UINT32_MAX && ends_before(&end, &flows->ends[*first]))
+        *first = slot;
+    flows->soonest_known = false;
+}
+
 hk_status hki_flows_open(hki_flows *flows, const hki_cluster *cluster, const hki_figures *figures, uint32_t most)
 {
     uint32_t resources = hki_cluster_resources(cluster);
@@ -33,8 +58,10 @@ hk_status hki_flows_open(hki_flows *flows, const hki_cluster *cluster, const hki
                          .flows = calloc((size_t)most + 1, sizeof *flows->flows),
                          .spare = malloc(((size_t)most + 1) * sizeof *flows->spare),
                          .dirty = malloc(((size_t)most + 1) * sizeof *flows->dirty),
+                         .ends = malloc((size_t)blocks_of(most) * BLOCK * sizeof *flows->ends),
+                         .first = malloc(blocks_of(most) * sizeof *flows->first),
                          .capacity = most};
-    if (!flows->shared || !flows->flows || !flows->spare || !flows->dirty) {
+    if (!flows->shared || !flows->flows || !flows->spare || !flows->dirty || !flows->ends || !flows->first) {
         hki_flows_close(flows);
         return hki_error(HK_ERR_NO_MEMORY, "no memory to price flows among %u ranks", cluster->rank_count);
     }
@@ -42,6 +69,10 @@ hk_status hki_flows_open(hki_flows *flows, const hki_cluster *cluster, const hki
         flows->spare[flows->spare_count] = most - 1 - flows->spare_count;
         flows->spare_count++;
     }
+    for (uint32_t i = 0; i < blocks_of(most) * BLOCK; i++)
+        flows->ends[i].at = UINT64_MAX;
+    for (uint32_t i = 0; i < blocks_of(most); i++)
+        flows->first[i] = i * BLOCK;
     for (uint32_t i = 0; i < resources; i++) {
         hki_resource resource = hki_cluster_resource(cluster, i);
         flows->shared[i].full_ps = counts(resource, figures) ? full_ps(resource, figures) : UINT64_MAX;
@@ -57,6 +88,8 @@ void hki_flows_close(hki_flows *flows)
     free(flows->flows);
     free(flows->spare);
     free(flows->dirty);
+    free(flows->ends);
+    free(flows->first);
     *flows = (hki_flows){0};
 }
 
@@ -116,12 +149,8 @@ uint32_t hki_flows_start(hki_flows *flows, uint32_t from, uint32_t to, uint64_t 
         return UINT32_MAX;
     uint32_t slot = flows->spare[--flows->spare_count];
     hki_flow *flow = &flows->flows[slot];
-    *flow = (hki_flow){.left = bytes << PART_BITS,
-                       .since = begin,
-                       .own_ps = own_ps,
-                       .owner = owner,
-                       .version = flow->version + 1,
-                       .dirty = flow->dirty};
+    *flow =
+        (hki_flow){.left = bytes << PART_BITS, .since = begin, .own_ps = own_ps, .owner = owner, .dirty = flow->dirty};
     uint32_t count = hki_cluster_route(flows->cluster, from, to, route, &hops);
     for (uint32_t i = 0; i < count; i++)
         if (!enter(flows, flow, slot, route[i]))
@@ -137,7 +166,7 @@ void hki_flows_end(hki_flows *flows, uint32_t slot)
         leave(flows, flow, i);
     flow->resource_count = 0;
     flow->owner = UINT32_MAX;
-    flow->version++;
+    set_end(flows, slot, (hki_flow_end){.at = UINT64_MAX});
     flows->spare[flows->spare_count++] = slot;
 }
 
@@ -163,11 +192,11 @@ static void settle(hki_flow *flow, uint64_t now)
     flow->since = now;
 }
 
-bool hki_flows_changed(hki_flows *flows, uint64_t now, uint32_t *slot, uint64_t *end)
+void hki_flows_settle(hki_flows *flows, uint64_t now, uint64_t *order)
 {
     while (flows->dirty_count) {
-        *slot = flows->dirty[--flows->dirty_count];
-        hki_flow *flow = &flows->flows[*slot];
+        uint32_t slot = flows->dirty[--flows->dirty_count];
+        hki_flow *flow = &flows->flows[slot];
         flow->dirty = false;
         if (flow->owner == UINT32_MAX)
             continue;
@@ -177,9 +206,32 @@ bool hki_flows_changed(hki_flows *flows, uint64_t now, uint32_t *slot, uint64_t 
         if (flow->pace_ps)
             settle(flow, now);
         flow->pace_ps = pace;
-        flow->version++;
-        *end = flow->since + (uint64_t)(((unsigned __int128)flow->left * pace) >> (PART_BITS + 10));
-        return true;
+        uint64_t end = flow->since + (uint64_t)(((unsigned __int128)flow->left * pace) >> (PART_BITS + 10));
+        set_end(flows, slot, (hki_flow_end){end > now ? end : now, (*order)++});
     }
-    return false;
+}
+
+static uint32_t first_of_block(const hki_flows *flows, uint32_t block)
+{
+    uint32_t first = block * BLOCK;
+    for (uint32_t slot = first + 1; slot < (block + 1) * BLOCK; slot++)
+        if (ends_before(&flows->ends[slot], &flows->ends[first]))
+            first = slot;
+    return first;
+}
+
+uint32_t hki_flows_first(hki_flows *flows)
+{
+    if (flows->soonest_known)
+        return flows->soonest;
+    uint32_t first = 0;
+    for (uint32_t block = 0; block < blocks_of(flows->capacity); block++) {
+        if (flows->first[block] == UINT32_MAX)
+            flows->first[block] = first_of_block(flows, block);
+        if (block == 0 || ends_before(&flows->ends[flows->first[block]], &flows->ends[first]))
+            first = flows->first[block];
+    }
+    flows->soonest = flows->ends[first].at == UINT64_MAX ? UINT32_MAX : first;
+    flows->soonest_known = true;
+    return flows->soonest;
 }

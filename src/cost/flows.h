@@ -12,11 +12,16 @@ typedef struct hki_flow {
     uint64_t since;           /* moves from then on */
     uint64_t own_ps, pace_ps; /* per KiB: alone, and now */
     uint32_t owner;           /* the caller's number of it */
-    uint32_t version;         /* of its end */
     uint32_t resources[HKI_ROUTE_MOST], places[HKI_ROUTE_MOST]; /* what it passes, and its place in their lists */
     uint32_t resource_count;
     bool dirty; /* its end is to be worked out again */
 } hki_flow;
+
+/* When a flow ends as things stand; at UINT64_MAX: it is not known yet, or there is no flow. Of those that end at one
+ * moment the least order, which is when that was found, is first. */
+typedef struct hki_flow_end {
+    uint64_t at, order;
+} hki_flow_end;
 
 typedef struct hki_shared {
     uint64_t full_ps; /* per KiB when it is alone; 0: as the flow's own */
@@ -32,7 +37,15 @@ typedef struct hki_flows {
     uint32_t *spare; /* slots that are free */
     uint32_t *dirty; /* flows whose pace may have changed */
     uint32_t capacity, spare_count, dirty_count;
+    hki_flow_end *ends; /* by slot */
+    uint32_t *first;    /* by HKI_FLOW_BLOCK slots: the one that ends first; UINT32_MAX: to be looked for again */
+    uint32_t soonest;   /* of all, if that is known */
+    bool soonest_known;
 } hki_flows;
+
+/* What changes makes one block be looked through again, and all blocks once: with a few thousand flows at most, that is
+ * quicker than a heap in which most ends move whenever a flow of a crowded memory comes or goes. */
+enum { HKI_FLOW_BLOCK = 16 };
 
 /* At most `most` flows at a time. HK_ERR_NO_MEMORY. */
 hk_status hki_flows_open(hki_flows *flows, const hki_cluster *cluster, const hki_figures *figures, uint32_t most);
@@ -41,8 +54,10 @@ void hki_flows_close(hki_flows *flows);
 uint32_t hki_flows_start(hki_flows *flows, uint32_t from, uint32_t to, uint64_t bytes, uint64_t own_ps, uint64_t begin,
                          uint32_t owner);
 void hki_flows_end(hki_flows *flows, uint32_t slot);
-/* A flow whose end has changed by what began or ended at `now`: its slot and new end; false: no more. To be asked after
- * all that happens at one moment. */
-bool hki_flows_changed(hki_flows *flows, uint64_t now, uint32_t *slot, uint64_t *end);
+/* Finds the ends that have changed by what began or ended at `now`, which get the next orders. To be asked after all
+ * that happens at one moment. */
+void hki_flows_settle(hki_flows *flows, uint64_t now, uint64_t *order);
+/* The slot of the flow that ends first; UINT32_MAX: there is none. */
+uint32_t hki_flows_first(hki_flows *flows);
 
 #endif

@@ -76,9 +76,9 @@ typedef struct walk {
     bool no_memory;
 } walk;
 
-static void push(walk *w, uint64_t at, event_kind kind, uint32_t what, uint32_t version)
+static void push(walk *w, uint64_t at, event_kind kind, uint32_t what)
 {
-    if (!hki_events_push(&w->events, (hki_event){.at = at, .what = what, .version = version, .kind = (uint8_t)kind}))
+    if (!hki_events_push(&w->events, (hki_event){.at = at, .what = what, .kind = (uint8_t)kind}))
         w->no_memory = true;
 }
 
@@ -137,7 +137,7 @@ static hki_moment move_bytes(walk *w, uint32_t rank, const hki_moment *from, uin
 static void complete_at(walk *w, uint32_t step, const hki_moment *when)
 {
     w->steps[step].mark = *when;
-    push(w, when->at, DONE, step, 0);
+    push(w, when->at, DONE, step);
 }
 
 /* COPY and REDUCE. */
@@ -171,7 +171,7 @@ static void become_ready(walk *w, uint32_t index)
         state->mark = *hki_later(&state->ready, &r->maker);
         hki_spend_alpha(&state->mark, core_time(w, step->rank, w->model->figures->step_ps));
         r->maker = state->mark;
-        push(w, state->mark.at, MADE, index, 0);
+        push(w, state->mark.at, MADE, index);
     }
 }
 
@@ -250,7 +250,7 @@ static void begin_flow(walk *w, uint32_t send, uint64_t now)
             pace = path->crowd_ps;
         if (path && path->crowd * state->beta_ps > pace)
             pace = path->crowd * state->beta_ps;
-        push(w, begin + hki_bytes_ps(w->bytes[send], pace), FLOWN, send, 0);
+        push(w, begin + hki_bytes_ps(w->bytes[send], pace), FLOWN, send);
         state->flow = NONE;
         return;
     }
@@ -286,7 +286,7 @@ static bool try_leave(walk *w, uint32_t send, uint64_t now)
         hki_spend_beta(&out, state->alone_ps);
         from->out = out;
         complete_at(w, send, hki_later(&out, &state->moved));
-        push(w, out.at, OUT, step->rank, 0);
+        push(w, out.at, OUT, step->rank);
         return true;
     }
     begin_flow(w, send, now);
@@ -374,7 +374,7 @@ static void on_flown(walk *w, uint32_t send, uint64_t now)
     hki_spend_alpha(&arrival, latency(w, send));
     arrival.rounds++;
     state->left = arrival;
-    push(w, arrival.at, ARRIVED, send, 0);
+    push(w, arrival.at, ARRIVED, send);
     w->ranks[receiver].in = end;
     bool held = state->phase & HELD;
     if (!held) {
@@ -451,14 +451,9 @@ static void handle(walk *w, const hki_event *e)
     case OUT:
         free_out(w, e->what, e->at);
         break;
-    case FLOWN: {
-        uint32_t flow = w->steps[e->what].flow;
-        bool moot =
-            flow != NONE && (w->flows.flows[flow].version != e->version || w->flows.flows[flow].owner != e->what);
-        if (!moot)
-            on_flown(w, e->what, e->at);
+    case FLOWN:
+        on_flown(w, e->what, e->at);
         break;
-    }
     case ARRIVED:
         on_arrived(w, e->what);
         break;
@@ -468,15 +463,22 @@ static void handle(walk *w, const hki_event *e)
     }
 }
 
-/* Works out the new ends of flows once all that happens at this moment has happened. */
-static void settle_flows(walk *w, uint64_t now)
+/* The next that happens: an event, or the end of a flow. */
+static bool next_event(walk *w, hki_event *next)
 {
-    uint32_t slot;
-    uint64_t end;
-    while (hki_flows_changed(&w->flows, now, &slot, &end)) {
-        const hki_flow *flow = &w->flows.flows[slot];
-        push(w, end > now ? end : now, FLOWN, flow->owner, flow->version);
-    }
+    uint32_t slot = w->paths ? NONE : hki_flows_first(&w->flows);
+    if (slot == NONE)
+        return hki_events_pop(&w->events, next);
+    const hki_flow_end *end = &w->flows.ends[slot];
+    *next = (hki_event){.at = end->at, .order = end->order, .what = w->flows.flows[slot].owner, .kind = FLOWN};
+    return !hki_events_are_before(&w->events, next) || hki_events_pop(&w->events, next);
+}
+
+/* Whether nothing else happens at this moment. */
+static bool is_over(walk *w, uint64_t now)
+{
+    uint32_t slot = hki_flows_first(&w->flows);
+    return hki_events_next(&w->events) > now && (slot == NONE || w->flows.ends[slot].at > now);
 }
 
 static void run(walk *w)
@@ -486,10 +488,11 @@ static void run(walk *w)
         if (w->steps[i].waits == 0)
             become_ready(w, i);
     hki_event next;
-    while (!w->no_memory && hki_events_pop(&w->events, &next)) {
+    while (!w->no_memory && next_event(w, &next)) {
         handle(w, &next);
-        if (w->flows.dirty_count && hki_events_next(&w->events) > next.at)
-            settle_flows(w, next.at);
+        /* Flows get new ends once all that happens at this moment has happened. */
+        if (w->flows.dirty_count && is_over(w, next.at))
+            hki_flows_settle(&w->flows, next.at, &w->events.order);
     }
 }
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # `hocket bench limits` measures every way that works here, with right results (a wrong one is null), and says so in JSON;
-# `hocket bench kernels` measures the reductions.
+# `hocket bench kernels` measures the reductions, `hocket bench choosing` the choice of algorithms.
 set -euo pipefail
 "$HOCKET_PROGRAM" bench limits --json --bytes 8 --bytes 64K --bytes 1M --time 0.01 | python3 -c '
 import json, sys
@@ -32,5 +32,14 @@ fi
 "$HOCKET_PROGRAM" bench kernels --kernels reference --type int8 --op max --max 16K | grep "int8 max, reference kernels" >/dev/null
 if "$HOCKET_PROGRAM" bench kernels --type foo 2>/dev/null; then
     echo "an unknown type was accepted"
+    exit 1
+fi
+lines=$("$HOCKET_PROGRAM" bench choosing --hosts 2 --ranks 4 | grep -c "^[a-z_]* *8 *2 ")
+if [ "$lines" -lt 16 ]; then
+    echo "only $lines collectives have a line of what choosing takes"
+    exit 1
+fi
+if "$HOCKET_PROGRAM" bench choosing --ranks 0 2>/dev/null; then
+    echo "hosts without ranks were accepted"
     exit 1
 fi
