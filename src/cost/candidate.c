@@ -45,7 +45,40 @@ static hk_status price(hki_pricer *pricer, const hki_question *question, const h
     return *too_long ? HK_OK : status;
 }
 
-hk_status hki_candidate_price(hki_pricer *pricer, const hki_question *question, uint32_t segments,
+/* The least that still more segments could take, as told by two prices of which the second is of FINER times as many:
+ * what is divided among segments, and is not in the way of the next, gets less; all else stays or grows. (Shorter
+ * messages may go by a quicker protocol, for which a margin is due.) */
+static uint64_t least_of_finer(uint64_t coarse_ps, uint64_t fine_ps)
+{
+    return FINER * fine_ps > coarse_ps ? (FINER * fine_ps - coarse_ps) / (FINER - 1) : 0;
+}
+
+/* In the best number of segments, unless none can be as quick as `rival_ps`. */
+static hk_status refine(hki_pricer *pricer, const hki_question *question, uint64_t rival_ps, hki_candidate *candidate)
+{
+    const hki_algorithm *algorithm = candidate->algorithm;
+    uint64_t whole = piece(algorithm, question), least = least_piece(pricer);
+    uint64_t coarser = candidate->price.total_ps, floor = candidate->price.floor_ps, promised = 0;
+    for (uint32_t more = FINER; more <= SEGMENTS_MOST && whole / more >= least; more *= FINER) {
+        bool too_long;
+        hki_price other;
+        uint64_t gained = candidate->price.total_ps / 100 * (100 - GAIN_PERCENT);
+        if (floor > gained || floor > rival_ps || promised / 4 * 3 > rival_ps)
+            break;
+        HK_TRY(price(pricer, question, algorithm, more, &other, &too_long));
+        if (too_long || other.total_ps > candidate->price.total_ps)
+            break; /* beyond, it only gets worse */
+        promised = least_of_finer(coarser, other.total_ps);
+        coarser = other.total_ps;
+        if (other.total_ps > gained)
+            continue;
+        candidate->price = other;
+        candidate->segments = more;
+    }
+    return HK_OK;
+}
+
+static hk_status price_within(hki_pricer *pricer, const hki_question *question, uint32_t segments, uint64_t rival_ps,
                               hki_candidate *candidate)
 {
     const hki_algorithm *algorithm = candidate->algorithm;
@@ -56,18 +89,13 @@ hk_status hki_candidate_price(hki_pricer *pricer, const hki_question *question, 
     candidate->candidacy = too_long ? HKI_TOO_LONG : HKI_PRICED;
     if (too_long || segments || !algorithm->segmented)
         return HK_OK;
-    uint64_t whole = piece(algorithm, question), least = least_piece(pricer);
-    for (uint32_t more = FINER; more <= SEGMENTS_MOST && whole / more >= least; more *= FINER) {
-        hki_price other;
-        HK_TRY(price(pricer, question, algorithm, more, &other, &too_long));
-        if (too_long || other.total_ps > candidate->price.total_ps)
-            break; /* beyond, it only gets worse */
-        if (other.total_ps > candidate->price.total_ps / 100 * (100 - GAIN_PERCENT))
-            continue;
-        candidate->price = other;
-        candidate->segments = more;
-    }
-    return HK_OK;
+    return refine(pricer, question, rival_ps, candidate);
+}
+
+hk_status hki_candidate_price(hki_pricer *pricer, const hki_question *question, uint32_t segments,
+                              hki_candidate *candidate)
+{
+    return price_within(pricer, question, segments, UINT64_MAX, candidate);
 }
 
 hk_status hki_segments_find(const hki_model *model, const hki_algorithm *algorithm, const hki_call *call,
@@ -205,7 +233,7 @@ hk_status hki_candidates_find(hki_pricer *pricer, const hki_wishes *wishes, cons
             candidate->candidacy = HKI_OUTRUN;
             continue;
         }
-        HK_TRY(hki_candidate_price(pricer, question, 0, candidate));
+        HK_TRY(price_within(pricer, question, 0, all ? UINT64_MAX : best, candidate));
         if (candidate->candidacy == HKI_PRICED && candidate->price.total_ps < best)
             best = candidate->price.total_ps;
     }

@@ -2,7 +2,8 @@
  * Prices. Among few ranks, and where ranks do unlike things, every step of every rank is walked. Where all ranks do
  * alike, one or two of them stand for all (see trace.h and paths.h); a composition of two algorithms is priced as their
  * sum. Of many segments some are walked: once a pipeline is full, every further segment takes as long as those before.
- * Of many ranks that do unlike things some are walked as well: trees grow by levels, chains by ranks.
+ * Of many ranks that do unlike things, or exchange with very many, some are walked as well: trees grow by levels,
+ * chains and rings by ranks.
  *
  * Traces hold for all sizes, so they are kept: what is computed anew for a size is lengths and times.
  */
@@ -24,6 +25,8 @@ enum {
     SCALED_FROM = 64,         /* more ranks than so many that do unlike things are priced by fewer, … */
     SCALED_HOSTS = 8,         /* … on so many hosts at least, … */
     SCALED_MOST = 256,        /* … but no more than these */
+    STEEP_FROM = 512,         /* more ranks, of which each exchanges with very many, are priced by fewer as well */
+    LINE = 64,                /* bytes: the library cuts no finer */
     STEPS_MOST = 1 << 21,     /* of all traced ranks: more would take seconds; … */
     STAND_IN_STEPS = 1 << 15, /* … of ranks that stand for all */
     REMEMBERED_MOST = 4 << 20 /* bytes of traces that are kept */
@@ -205,6 +208,12 @@ static hk_status remember(const hki_pricer *pricer, memory *m, bool fully)
 static hk_status find_memory(hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call, bool fully,
                              memory **result);
 
+static hk_status too_long(const hki_algorithm *algorithm, const hki_call *call)
+{
+    return hki_error(HK_ERR_UNSUPPORTED, "%s among %u ranks in %u segments has too many steps to walk", algorithm->name,
+                     call->ranks, call->segments);
+}
+
 /* Ranks that stand for all make long schedules where they exchange with everyone, and a segmented one is as many times
  * as long. */
 static hk_status check_length(hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call)
@@ -215,10 +224,7 @@ static hk_status check_length(hki_pricer *pricer, const hki_algorithm *algorithm
         return HK_OK;
     whole.segments = 1;
     HK_TRY(find_memory(pricer, algorithm, &whole, false, &m));
-    return (uint64_t)hki_traces_steps(m->traces) * call->segments <= STAND_IN_STEPS
-               ? HK_OK
-               : hki_error(HK_ERR_UNSUPPORTED, "%s among %u ranks in %u segments has too many steps to walk",
-                           algorithm->name, call->ranks, call->segments);
+    return (uint64_t)hki_traces_steps(m->traces) * call->segments <= STAND_IN_STEPS ? HK_OK : too_long(algorithm, call);
 }
 
 static hk_status find_memory(hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call, bool fully,
@@ -253,6 +259,19 @@ static hk_status find_memory(hki_pricer *pricer, const hki_algorithm *algorithm,
 
 /* ---- prices ---- */
 
+/* What all bytes of a call take to pass the memory of the one host that there is: a pipeline that is not full yet does
+ * not show it. 0: there is more than one memory. */
+static uint64_t least_for_memory(const hki_pricer *pricer, const memory *m)
+{
+    uint64_t bytes = 0, rate = pricer->figures->memory_rate;
+    if (pricer->cluster->numa_count != 1 || !rate)
+        return 0;
+    for (uint32_t i = 0; i < hki_traces_steps(m->traces); i++)
+        if (m->traces->steps[i].verb == HKI_VERB_SEND)
+            bytes += pricer->lengths[i];
+    return hki_bytes_ps(bytes * m->traces->ranks / m->traces->count, hki_rate_ps(rate));
+}
+
 /* By a walk of this many segments. */
 static hk_status price_walk(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
                             const hki_call *call, uint64_t bytes, bool fully, hki_price *price)
@@ -269,7 +288,9 @@ static hk_status price_walk(hki_pricer *pricer, const hki_model *model, const hk
     }
     hki_sizes sizes = hki_price_sizes(call->collective, call->ranks, bytes, (uint32_t)hk_type_size(model->type));
     hki_traces_measure(m->traces, &sizes, pricer->lengths);
-    return hki_walk(model, m->traces, pricer->lengths, m->paths, price);
+    HK_TRY(hki_walk(model, m->traces, pricer->lengths, m->paths, price));
+    price->floor_ps = least_for_memory(pricer, m);
+    return HK_OK;
 }
 
 /* to + (to - from)·parts/1024, not below 0. */
@@ -301,20 +322,6 @@ static uint32_t segments_fully(const hki_call *call)
     return segments;
 }
 
-/* What all bytes of the call that was measured last take to pass the memory of the one host that there is: a pipeline
- * that is not full yet does not show it. 0: there is more than one memory. */
-static uint64_t least_for_memory(hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call)
-{
-    memory *m = NULL;
-    uint64_t bytes = 0, rate = pricer->figures->memory_rate;
-    if (pricer->cluster->numa_count != 1 || !rate || find_memory(pricer, algorithm, call, false, &m) != HK_OK)
-        return 0;
-    for (uint32_t i = 0; i < hki_traces_steps(m->traces); i++)
-        if (m->traces->steps[i].verb == HKI_VERB_SEND)
-            bytes += pricer->lengths[i];
-    return hki_bytes_ps(bytes * m->traces->ranks / m->traces->count, hki_rate_ps(rate));
-}
-
 /* A pipeline of many segments, from shorter ones of segments as long. */
 static hk_status price_pipeline(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
                                 const hki_call *call, uint64_t bytes, hki_price *price)
@@ -328,10 +335,10 @@ static hk_status price_pipeline(hki_pricer *pricer, const hki_model *model, cons
     HK_TRY(price_walk(pricer, model, algorithm, &whole, most * whole.segments, false, &second));
     uint32_t rest = call->segments - whole.segments;
     *price = grow(&first, &second, (uint64_t)rest * 1024 / (whole.segments - half.segments));
-    uint64_t least = least_for_memory(pricer, algorithm, &whole) * (call->segments / whole.segments);
-    if (price->total_ps < least) {
-        price->contention_ps += least - price->total_ps;
-        price->total_ps = least;
+    price->floor_ps = second.floor_ps * (call->segments / whole.segments);
+    if (price->total_ps < price->floor_ps) {
+        price->contention_ps += price->floor_ps - price->total_ps;
+        price->total_ps = price->floor_ps;
     }
     return HK_OK;
 }
@@ -378,34 +385,110 @@ static bool grows_by_levels(const hki_algorithm *algorithm, const hki_call *call
     return rounds > algorithm->rounds(&small) && rounds < 8 * log2(call->ranks);
 }
 
-/* Trees grow by levels, chains by ranks: from two smaller clusters on as the textbook says. */
+/* A call among the first so many ranks. */
+static hki_call smaller_call(const hki_pricer *pricer, int which, const hki_call *call, uint32_t ranks)
+{
+    hki_call smaller = *call;
+    smaller.ranks = ranks;
+    smaller.root = call->root % ranks;
+    smaller.levels = pricer->smaller[which]->levels;
+    return smaller;
+}
+
+/* From two smaller clusters on, by levels or by ranks. `blocks`: every rank's block is to be as long as in the call,
+ * not the whole. */
 static hk_status price_scaled(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
-                              const hki_call *call, uint64_t bytes, hki_price *price)
+                              const hki_call *call, uint64_t bytes, bool blocks, hki_price *price)
 {
     uint32_t more = scaled_ranks(pricer->cluster), fewer = more / 4;
     hki_price few, many;
     hki_price *const prices[2] = {&few, &many};
     for (int i = 0; i < 2; i++) {
-        hki_call smaller = *call;
-        smaller.ranks = i ? more : fewer;
-        smaller.root = call->root % smaller.ranks;
-        HK_TRY(make_smaller(pricer, i, smaller.ranks));
-        smaller.levels = pricer->smaller[i]->levels;
-        HK_TRY(hki_pricer_price(pricer->of_smaller[i], algorithm, &smaller, model->type, model->operators, bytes,
+        uint32_t ranks = i ? more : fewer;
+        uint64_t least = bytes < LINE ? bytes : LINE, part = bytes * ranks / call->ranks;
+        HK_TRY(make_smaller(pricer, i, ranks));
+        hki_call smaller = smaller_call(pricer, i, call, ranks);
+        HK_TRY(hki_pricer_price(pricer->of_smaller[i], algorithm, &smaller, model->type, model->operators,
+                                !blocks        ? bytes
+                                : part > least ? part
+                                               : least,
                                 prices[i]));
     }
     double rest = (double)(call->ranks - more) / (more - fewer);
-    if (grows_by_levels(algorithm, call, fewer))
+    if (alike_of(algorithm, call) == HKI_UNLIKE && grows_by_levels(algorithm, call, fewer))
         rest = log2((double)call->ranks / more) / log2((double)more / fewer);
     *price = grow(&few, &many, (uint64_t)(rest * 1024));
     return HK_OK;
 }
 
+/* ---- many ranks of which each exchanges with very many ---- */
+
+/* Whether the first ranks are placed as all are: on hosts as full, with nothing but one switch between. */
+static bool is_regular(const hki_cluster *cluster, const hki_cluster *smaller)
+{
+    uint32_t on_host = smaller->hosts[0].ranks;
+    for (uint32_t host = 0; host < smaller->host_count; host++)
+        if (smaller->hosts[host].ranks != on_host)
+            return false;
+    for (uint32_t host = 0; host < cluster->host_count; host++)
+        if (cluster->hosts[host].ranks > on_host)
+            return false;
+    return cluster->switch_count == 1 && smaller->host_count > 1;
+}
+
+/* Steps of rank 0 among the first so many; 0: the algorithm refuses, or ranks do unlike things there. */
+static hk_status steps_of_smaller(hki_pricer *pricer, int which, const hki_algorithm *algorithm, const hki_call *call,
+                                  uint32_t ranks, uint32_t *steps)
+{
+    memory *m = NULL;
+    *steps = 0;
+    HK_TRY(make_smaller(pricer, which, ranks));
+    hki_call smaller = smaller_call(pricer, which, call, ranks);
+    smaller.segments = 1;
+    if (hki_algorithm_refuses(algorithm, &smaller) || alike_of(algorithm, &smaller) == HKI_UNLIKE)
+        return HK_OK;
+    HK_TRY(find_memory(pricer->of_smaller[which], algorithm, &smaller, false, &m));
+    *steps = m->traces->first[1];
+    return HK_OK;
+}
+
+/* Whether the steps of a rank grow with the number of ranks, as in rings and where everyone exchanges with everyone:
+ * then a price by fewer ranks, with messages as long, goes on as they do, and a walk of thousands of rounds is spared.
+ * `steps`: of a rank, about. 0: it is not so. */
+static hk_status find_steep(hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call, uint64_t *steps)
+{
+    uint32_t more = scaled_ranks(pricer->cluster), few, many;
+    *steps = 0;
+    if (call->ranks <= STEEP_FROM || call->ranks <= more || algorithm->hierarchical ||
+        alike_of(algorithm, call) == HKI_UNLIKE || isnan(algorithm->sent(call)))
+        return HK_OK;
+    HK_TRY(steps_of_smaller(pricer, 1, algorithm, call, more, &many));
+    if (!many || !is_regular(pricer->cluster, pricer->smaller[1]))
+        return HK_OK;
+    HK_TRY(steps_of_smaller(pricer, 0, algorithm, call, more / 4, &few));
+    if (few && many >= 3 * few)
+        *steps = (uint64_t)many * call->ranks / more;
+    return HK_OK;
+}
+
+static hk_status price_steep(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
+                             const hki_call *call, uint64_t bytes, uint64_t steps, hki_price *price)
+{
+    bool whole_vectors = algorithm->sent(call) > 3; /* to each of many, not shares */
+    if (call->segments > 1 && steps * call->segments > STAND_IN_STEPS)
+        return too_long(algorithm, call);
+    return price_scaled(pricer, model, algorithm, call, bytes, !whole_vectors, price);
+}
+
 static hk_status price_one(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
                            const hki_call *call, uint64_t bytes, hki_price *price)
 {
+    uint64_t steep;
     if (alike_of(algorithm, call) == HKI_UNLIKE && call->ranks > scaled_ranks(pricer->cluster))
-        return price_scaled(pricer, model, algorithm, call, bytes, price);
+        return price_scaled(pricer, model, algorithm, call, bytes, false, price);
+    HK_TRY(find_steep(pricer, algorithm, call, &steep));
+    if (steep)
+        return price_steep(pricer, model, algorithm, call, bytes, steep, price);
     if (algorithm->segmented && call->segments > segments_fully(call))
         return price_pipeline(pricer, model, algorithm, call, bytes, price);
     return price_walk(pricer, model, algorithm, call, bytes, false, price);
@@ -428,6 +511,7 @@ static hk_status price_parts(hki_pricer *pricer, const hki_model *model, const h
         price->contention_ps += one.contention_ps;
         price->rounds += one.rounds;
         price->bytes_sent += one.bytes_sent;
+        price->floor_ps += one.floor_ps;
     }
     return HK_OK;
 }

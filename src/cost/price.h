@@ -49,6 +49,7 @@ typedef struct hki_price {
     uint64_t total_ps, alpha_ps, beta_ps, gamma_ps, contention_ps;
     uint32_t rounds;     /* messages on the critical path */
     uint64_t bytes_sent; /* by the busiest of the ranks looked at */
+    uint64_t floor_ps;   /* what its bytes take to pass the one memory that there is, in however many segments; or 0 */
 } hki_price;
 
 /* Remembers traces between prices. cluster and figures are borrowed. HK_ERR_NO_MEMORY. */
