@@ -13,7 +13,8 @@ enum { RANKS = 3 };
 
 /* What ranks are told, and what creation must say. */
 typedef struct wrong {
-    const char *all, *last; /* HOCKET_ALGORITHM of all ranks; of the last, if it differs */
+    const char *setting;    /* HOCKET_ALGORITHM, if it is NULL */
+    const char *all, *last; /* its value for all ranks; for the last, if it differs */
     hk_status status;
     const char *says;
     hk_store *store;
@@ -24,7 +25,8 @@ static int create_with(hk_comm *none, int rank, void *argument)
     const wrong *given = argument;
     hk_comm *comm = NULL;
     (void)none;
-    setenv("HOCKET_ALGORITHM", rank == RANKS - 1 && given->last ? given->last : given->all, 1);
+    setenv(given->setting ? given->setting : "HOCKET_ALGORITHM",
+           rank == RANKS - 1 && given->last ? given->last : given->all, 1);
     hki_settings_reset();
     hk_options options = ranks_join(rank, RANKS, given->store);
     options.timeout = 10;
@@ -62,6 +64,9 @@ static void ranks_that_disagree_are_told(void **state)
                       .last = "allreduce:flat",
                       .status = HK_ERR_SETTING,
                       .says = "allreduce:flat for rank 2 on"});
+    /* A rank that runs a schedule in a straight line takes every message for one that comes at once. */
+    try_wrong((wrong){
+        .setting = "HOCKET_EAGER", .all = "0", .last = "1000", .status = HK_ERR_SETTING, .says = "1000 for rank 2 on"});
 }
 
 /* Associative, and different when the order is. */
