@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifdef HKI_HAVE_JANSSON
@@ -360,17 +361,34 @@ static bool write_all(const char *path, const char *text)
     return fclose(file) == 0 && written;
 }
 
-hk_status hki_json_write(const hki_json *document, const char *path)
+/* Writes beside the file first, so that it is never there in part. False and errno otherwise. */
+static bool replace_file(const char *path, const char *text)
 {
-    char *text = NULL, *beside = NULL;
-    HK_TRY(hki_json_print(document, &text));
+    char *beside;
     if (asprintf(&beside, "%s.%ld", path, (long)getpid()) < 0)
-        beside = NULL;
-    bool done = beside && write_all(beside, text) && rename(beside, path) == 0;
-    hk_status status = done ? HK_OK : hki_error(HK_ERR_SYSTEM, "%s cannot be written: %s", path, strerror(errno));
-    if (!done && beside)
+        return false;
+    bool done = write_all(beside, text) && rename(beside, path) == 0;
+    int error = errno;
+    if (!done)
         unlink(beside);
     free(beside);
+    errno = error;
+    return done;
+}
+
+/* A pipe, or a device like /dev/stdout, is to be written to, not to be replaced by a file. */
+static bool is_special(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+hk_status hki_json_write(const hki_json *document, const char *path)
+{
+    char *text = NULL;
+    HK_TRY(hki_json_print(document, &text));
+    bool done = is_special(path) ? write_all(path, text) : replace_file(path, text);
+    hk_status status = done ? HK_OK : hki_error(HK_ERR_SYSTEM, "%s cannot be written: %s", path, strerror(errno));
     free(text);
     return status;
 }

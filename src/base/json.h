@@ -45,7 +45,8 @@ void hki_json_put_number(hki_json *object, const char *name, double value); /* n
 void hki_json_put_text(hki_json *object, const char *name, const char *value);
 /* The document as text, indented, to be freed by the caller; members in the order in which they were put. */
 hk_status hki_json_print(const hki_json *document, char **text);
-/* Writes it whole or not at all: to a file beside, which then takes the name. HK_ERR_SYSTEM, HK_ERR_NO_MEMORY. */
+/* Writes it whole or not at all: to a file beside, which then takes the name; to what is no regular file, straight.
+ * HK_ERR_SYSTEM, HK_ERR_NO_MEMORY. */
 hk_status hki_json_write(const hki_json *document, const char *path);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static hk_status write_json(FILE *out, const hki_explanation *explanation)
@@ -14,7 +15,14 @@ static hk_status write_json(FILE *out, const hki_explanation *explanation)
     return HK_OK;
 }
 
-/* Writes one form to a file, if it is wanted; what could not be written whole is removed. */
+/* Whether removing it removes what was written: a device is not ours. */
+static bool is_regular(FILE *file)
+{
+    struct stat status;
+    return fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/* Writes one form to a file, if it is wanted; a file that could not be written whole is removed. */
 static bool write_form(const char *path, hk_status (*form)(FILE *, const hki_explanation *),
                        const hki_explanation *explanation)
 {
@@ -25,13 +33,15 @@ static bool write_form(const char *path, hk_status (*form)(FILE *, const hki_exp
         fprintf(stderr, "hocket explain: %s: %s\n", path, strerror(errno));
         return false;
     }
+    bool regular = is_regular(out);
     hk_status status = form(out, explanation);
     bool written = !ferror(out);
     written = fclose(out) == 0 && written;
     if (status == HK_OK && written)
         return true;
     fprintf(stderr, "hocket explain: %s: %s\n", path, status != HK_OK ? hk_last_error() : strerror(errno));
-    (void)unlink(path);
+    if (regular)
+        (void)unlink(path);
     return false;
 }
 

@@ -109,6 +109,34 @@ static hk_status draw(FILE *script, FILE *out)
     return HK_OK;
 }
 
+/* Gnuplot does not notice that what it writes goes nowhere, so that it writes to a file of ours first. A failure to
+ * write to `out` is left in its state. */
+static hk_status hand_on(FILE *picture, FILE *out)
+{
+    static const char last[] = "</svg>";
+    char piece[4096], end[2 * sizeof last] = "";
+    size_t bytes;
+    rewind(picture);
+    while ((bytes = fread(piece, 1, sizeof piece, picture)) > 0)
+        fwrite(piece, 1, bytes, out);
+    fseek(picture, -(long)sizeof end + 1, SEEK_END);
+    bytes = fread(end, 1, sizeof end - 1, picture);
+    end[bytes] = '\0';
+    return strstr(end, last) ? HK_OK : hki_error(HK_ERR_SYSTEM, "gnuplot drew nothing, or not all: is a disk full?");
+}
+
+static hk_status draw_to(FILE *script, FILE *out)
+{
+    FILE *picture = tmpfile();
+    if (!picture)
+        return hki_error(HK_ERR_SYSTEM, "no room for gnuplot's picture: %s", strerror(errno));
+    hk_status status = draw(script, picture);
+    if (status == HK_OK)
+        status = hand_on(picture, out);
+    fclose(picture);
+    return status;
+}
+
 hk_status hki_explain_plot(FILE *out, const hki_explanation *explanation)
 {
     if (explanation->request->collective == HKI_COLL_BARRIER || hki_size_is_private(explanation->request->collective))
@@ -123,9 +151,8 @@ hk_status hki_explain_plot(FILE *out, const hki_explanation *explanation)
         status = price_all(explanation, all);
     if (status == HK_OK) {
         put_script(script, explanation, all);
-        fflush(out);
         status = fflush(script) == 0 && lseek(fileno(script), 0, SEEK_SET) == 0
-                     ? draw(script, out)
+                     ? draw_to(script, out)
                      : hki_error(HK_ERR_SYSTEM, "gnuplot's script: %s", strerror(errno));
     }
     if (script)

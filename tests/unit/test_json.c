@@ -6,10 +6,12 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/json.h"
@@ -88,6 +90,28 @@ static void what_is_written_is_read_again(void **state)
     hki_json_free(made);
 }
 
+static void what_is_no_file_is_written_to_and_stays(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/hocket-json-XXXXXX", path[64], text[3] = "";
+    struct stat status;
+    hki_json *made = NULL;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/pipe", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    int pipe = open(path, O_RDWR | O_NONBLOCK);
+    assert_true(pipe >= 0);
+    assert_int_equal(hki_json_new(&made), HK_OK);
+    assert_int_equal(hki_json_write(made, path), HK_OK);
+    hki_json_free(made);
+    assert_true(read(pipe, text, 2) == 2);
+    assert_string_equal(text, "{}");
+    assert_true(stat(path, &status) == 0 && S_ISFIFO(status.st_mode));
+    close(pipe);
+    unlink(path);
+    rmdir(folder);
+}
+
 /* A build or a host without jansson says so; nothing to test then. */
 static bool have_jansson(void)
 {
@@ -104,6 +128,7 @@ int main(void)
         cmocka_unit_test(values_are_found_by_kind),
         cmocka_unit_test(what_is_no_document_is_refused),
         cmocka_unit_test(what_is_written_is_read_again),
+        cmocka_unit_test(what_is_no_file_is_written_to_and_stays),
     };
     return have_jansson() ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
 }
