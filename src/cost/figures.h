@@ -53,7 +53,7 @@ typedef struct hki_figures {
     uint64_t switch_ps;                               /* one rank giving way to another on the same core */
     uint64_t memory_rate; /* bytes a second that all ranks of a NUMA node share; 0: never in the way */
     uint64_t nic_rate;    /* bytes a second of a host's network, each way; 0: what one link carries, 1/β */
-    hki_origin reduce_origin, host_origin; /* of γ and copy_ps; of switch_ps, memory_rate, nic_rate */
+    hki_origin reduce_origin, host_origin; /* of γ and copy_ps; of the rest */
     char source[HKI_FIGURE_SOURCE];        /* file, date and machine, for explanations; "" when built in */
 } hki_figures;
 

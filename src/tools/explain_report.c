@@ -71,6 +71,19 @@ static const char *why_not(const hki_candidate *candidate)
     }
 }
 
+/* Why one that is not the cheapest comes first. */
+static void print_preference(FILE *out, const hki_explanation *explanation)
+{
+    const hki_candidate *all = explanation->candidates;
+    const hki_algorithm *forced =
+        hki_wishes_forced(&explanation->wishes, explanation->request->collective, explanation->question.bytes);
+    if (forced)
+        fprintf(out, "%s comes first because HOCKET_ALGORITHM asks for it\n", forced->name);
+    else if (explanation->count > 1 && all[1].candidacy == HKI_PRICED && all[1].price.total_ps < all[0].price.total_ps)
+        fprintf(out, "%s comes first because prices so close count as equal, and it is the simplest of these\n",
+                all[0].algorithm->name);
+}
+
 static void print_candidates(FILE *out, const hki_explanation *explanation)
 {
     fprintf(out, "%-25s %8s %9s %6s %9s %9s %9s %9s %6s %12s\n", "algorithm", "segments", "time", "/first", "alpha",
@@ -79,6 +92,7 @@ static void print_candidates(FILE *out, const hki_explanation *explanation)
         if (explanation->candidates[i].candidacy == HKI_PRICED)
             print_candidate(out, explanation, &explanation->candidates[i]);
     fprintf(out, "parts and rounds (messages in a row) are those of the rank that ends last, bytes of the busiest\n");
+    print_preference(out, explanation);
     for (uint32_t i = 0; i < explanation->count; i++)
         if (explanation->candidates[i].candidacy != HKI_PRICED)
             fprintf(out, "  not %s: %s\n", explanation->candidates[i].algorithm->name,
@@ -149,8 +163,9 @@ static void print_figures(FILE *out, const hki_explanation *explanation)
                 (double)figures->gamma_ps[question->type][question->operators] / 1e3,
                 hki_bench_type_name(question->type), hki_op_class_name(question->operators),
                 hki_origin_name(figures->reduce_origin));
-    fprintf(out, "  copy %.4g ns/KiB, %s; a step %s, built in\n", (double)figures->copy_ps / 1e3,
-            hki_origin_name(figures->reduce_origin), hki_sim_time_text(figures->step_ps, text, sizeof text));
+    fprintf(out, "  copy %.4g ns/KiB, %s; a step %s, %s\n", (double)figures->copy_ps / 1e3,
+            hki_origin_name(figures->reduce_origin), hki_sim_time_text(figures->step_ps, text, sizeof text),
+            hki_origin_name(figures->step_ps == hki_figures_built_in.step_ps ? HKI_BUILT_IN : figures->host_origin));
     fprintf(out, "  one rank giving way to another %s, memory of a NUMA node %.4g GB/s, %s\n",
             hki_sim_time_text(figures->switch_ps, text, sizeof text), (double)figures->memory_rate / 1e9,
             hki_origin_name(figures->host_origin));

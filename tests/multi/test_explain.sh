@@ -97,6 +97,26 @@ status=0
 "$HOCKET_PROGRAM" explain barrier --plot barrier.svg >out 2>err || status=$?
 [ "$status" = 1 ] && grep -q 'nothing to draw' err || fail "a barrier has no sizes"
 
+# What is not the cheapest and yet comes first says why.
+HOCKET_ALGORITHM=allreduce:ring "$HOCKET_PROGRAM" explain allreduce -n 8 --hosts 8 >forced.txt
+grep -q '^ring comes first because HOCKET_ALGORITHM' forced.txt || fail "what is forced says so: $(cat forced.txt)"
+for bytes in 8 1K 8K 64K 1M 16M; do
+    "$HOCKET_PROGRAM" explain allreduce -n 64 --hosts 8 --figures built-in --bytes $bytes --json near.json >near.txt
+    cheaper=$(python3 -c '
+import json
+first, second = json.load(open("near.json"))["candidates"][:2]
+print(int(second["predicted_us"] < first["predicted_us"]))')
+    said=$(grep -c 'comes first because prices so close' near.txt) || true
+    [ "$said" = "$cheaper" ] || fail "explains the order at $bytes bytes: $(cat near.txt)"
+done
+
+# What cannot be written is an error, and a device is not removed for it.
+ln -s /dev/full full
+for form in --json --plot; do
+    "$HOCKET_PROGRAM" explain allreduce $form full >out 2>err && fail "explain $form, to what is full"
+    [ -L full ] || fail "explain $form removed what it could not write to"
+done
+
 # A choice that does not depend on the size says so; one that nothing can serve as well.
 "$HOCKET_PROGRAM" explain alltoallv -n 4 | grep -q 'not all ranks know the size' || fail "private sizes"
 echo "explain: well"
