@@ -101,8 +101,11 @@ hk_status hk_free(hk_comm *comm, void *memory)
 
 hk_status hk_register(hk_comm *comm, void *memory, size_t bytes)
 {
-    if (!memory || bytes == 0)
-        return hki_error(HK_ERR_ARGUMENT, "register: %s", memory ? "bytes is zero" : "memory is NULL");
+    if (!memory || bytes == 0 || bytes > UINTPTR_MAX - (uintptr_t)memory)
+        return hki_error(HK_ERR_ARGUMENT, "register: %s",
+                         !memory      ? "memory is NULL"
+                         : bytes == 0 ? "bytes is zero"
+                                      : "memory ends beyond the address space");
     HK_TRY(hki_comm_enter(comm));
     hki_context *context = comm->context;
     hk_status status = HK_OK;

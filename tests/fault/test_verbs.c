@@ -309,6 +309,103 @@ static void a_refused_registration_leaves_another_way(void **state)
     run(refused_body, false);
 }
 
+/* Whether the memory, which is too short to be registered for one message, is registered. */
+static bool is_known(pair_end *end, const unsigned char *memory)
+{
+    hk_remote remote;
+    uint32_t protocols = HK_TRANSPORT_PUT;
+    if (end->ops->describe(end->link, memory, 4096, &remote, &protocols) != HK_TRANSPORT_OK)
+        return false;
+    end->ops->withdraw(end->link, &remote, false);
+    return true;
+}
+
+/* Pages that two registrations share, the same address twice, nothing at all, and memory of the transport's own. */
+static bool registrations_body(pair_end *end)
+{
+    enum { PAGE = 4096 };
+    const hk_transport_ops *ops = end->ops;
+    hk_transport *transport = end->transport;
+    CHECK(come_up(end));
+    if (end->index == 0) {
+        unsigned char *memory = aligned_alloc(PAGE, 4 * PAGE), *own;
+        int64_t before = atomic_load(&faults->regions);
+        ops->unregister_memory(transport, memory);
+        CHECK(ops->register_memory(transport, memory, PAGE + 100) == HK_OK);
+        CHECK(ops->register_memory(transport, memory + PAGE + 104, 2 * PAGE) == HK_OK);
+        ops->unregister_memory(transport, memory + PAGE + 104);
+        CHECK(is_known(end, memory) && !is_known(end, memory + 2 * PAGE));
+        ops->unregister_memory(transport, memory + 1); /* nobody registered that */
+        CHECK(is_known(end, memory));
+        ops->unregister_memory(transport, memory);
+        CHECK(!is_known(end, memory) && atomic_load(&faults->regions) == before);
+
+        CHECK(ops->register_memory(transport, memory, PAGE) == HK_OK);
+        CHECK(ops->register_memory(transport, memory, 4 * PAGE) == HK_OK);
+        CHECK(ops->register_memory(transport, memory, PAGE) == HK_OK);
+        ops->unregister_memory(transport, memory);
+        ops->unregister_memory(transport, memory);
+        CHECK(is_known(end, memory) && !is_known(end, memory + 2 * PAGE));
+        ops->unregister_memory(transport, memory);
+        CHECK(atomic_load(&faults->regions) == before);
+
+        CHECK((own = ops->alloc(transport, 4 * PAGE)) != NULL);
+        CHECK(ops->register_memory(transport, own + PAGE, PAGE) == HK_OK);
+        ops->unregister_memory(transport, own + PAGE);
+        CHECK(is_known(end, own + PAGE) && ops->free(transport, own) && atomic_load(&faults->regions) == before);
+        free(memory);
+    }
+    return pair_meet(end);
+}
+
+static void registrations_end_one_by_one(void **state)
+{
+    (void)state;
+    run(registrations_body, false);
+}
+
+/* The ring is full when a put is tried. Credit that is seen while this end falls asleep keeps it awake. */
+static bool full_body(pair_end *end)
+{
+    enum { BYTES = 256 << 10, FRAMES = 256 };
+    unsigned char *memory = calloc(1, BYTES);
+    uint32_t protocols = HK_TRANSPORT_PUT;
+    hk_frame frame = {.kind = 3};
+    hk_remote remote;
+    hk_arrival arrival;
+    CHECK(come_up(end));
+    if (end->index == 0) {
+        CHECK(end->ops->describe(end->link, memory, BYTES, &remote, &protocols) == HK_TRANSPORT_OK);
+        CHECK(pair_send(end, &frame, &remote, sizeof remote) == HK_TRANSPORT_OK && pair_meet(end));
+        for (int i = 0; i < FRAMES; i++) {
+            CHECK(pair_peek(end, &arrival) == HK_TRANSPORT_OK);
+            end->ops->consume(end->link);
+        }
+        CHECK(pair_meet(end) && pair_peek(end, &arrival) == HK_TRANSPORT_OK && arrival.frame.kind == 11);
+        end->ops->consume(end->link);
+        end->ops->withdraw(end->link, &remote, false);
+    } else {
+        CHECK(hear_where(end, &remote));
+        (void)end->ops->arm(end->transport); /* which hears of the connection */
+        for (int i = 0; i < FRAMES; i++)
+            CHECK(end->ops->send(end->link, &frame, NULL, 0) == HK_TRANSPORT_OK);
+        frame.kind = 11;
+        CHECK(end->ops->put(end->link, &remote, 0, memory, BYTES, &frame) == HK_TRANSPORT_AGAIN);
+        CHECK(pair_meet(end) && pair_meet(end));
+        CHECK(!end->ops->arm(end->transport));
+        CHECK(end->ops->put(end->link, &remote, 0, memory, BYTES, &frame) == HK_TRANSPORT_OK);
+        CHECK(put_ends(end, 1) == HK_TRANSPORT_OK);
+    }
+    free(memory);
+    return pair_meet(end);
+}
+
+static void a_put_that_finds_no_room_is_woken(void **state)
+{
+    (void)state;
+    run(full_body, false);
+}
+
 /* No memory for a ring: the link cannot come up, and says why. */
 static bool no_ring_body(pair_end *end)
 {
@@ -410,6 +507,8 @@ int main(void)
         cmocka_unit_test_setup(a_frame_waits_for_its_data_on_all_devices, fabric_whole),
         cmocka_unit_test_setup(a_large_message_is_written_and_not_copied_a_small_one_is_one_request, fabric_whole),
         cmocka_unit_test_setup(a_refused_registration_leaves_another_way, fabric_whole),
+        cmocka_unit_test_setup(registrations_end_one_by_one, fabric_whole),
+        cmocka_unit_test_setup(a_put_that_finds_no_room_is_woken, fabric_whole),
         cmocka_unit_test_setup(a_link_without_memory_is_lost_with_a_reason, fabric_whole),
         cmocka_unit_test_setup(an_asynchronous_event_ends_the_links_that_it_concerns, fabric_whole),
         cmocka_unit_test_setup(an_event_wakes_who_sleeps, fabric_whole),

@@ -222,6 +222,7 @@ static int bad_objects(hk_comm *comm, int rank, void *argument)
     REFUSED(hk_alloc(comm, 1, NULL), HK_ERR_ARGUMENT, "memory");
     REFUSED(hk_free(comm, &word), HK_ERR_ARGUMENT, "not given by hk_alloc");
     REFUSED(hk_register(comm, NULL, 4), HK_ERR_ARGUMENT, "memory");
+    REFUSED(hk_register(comm, &comm, SIZE_MAX - 64), HK_ERR_ARGUMENT, "beyond the address space");
     EXPECT(made == NULL && memory == NULL);
     EXPECT(hk_alloc(comm, 0, &memory) == HK_OK && memory == NULL);
     EXPECT_OK(hk_wait(&request)); /* NULL requests are complete */

@@ -201,6 +201,11 @@ void hki_verbs_bulk_progress(hk_link *link)
         link->bulk_untold = !hki_verbs_tell_bulk_broken(link);
 }
 
+static bool has_room(const hk_link *link)
+{
+    return link->state == HK_LINK_UP && link->puts_taken - link->puts_done < HKI_VERBS_PUTS && hki_verbs_put_fits(link);
+}
+
 hk_transport_result hki_verbs_put(hk_link *link, const hk_remote *remote, uint64_t offset, const void *source,
                                   size_t bytes, const hk_frame *frame)
 {
@@ -208,11 +213,16 @@ hk_transport_result hki_verbs_put(hk_link *link, const hk_remote *remote, uint64
         return HK_TRANSPORT_LOST;
     if (link->bulk_broken || bytes == 0)
         return HK_TRANSPORT_REFUSED;
-    if (link->state == HK_LINK_CONNECTING || link->puts_taken - link->puts_done == HKI_VERBS_PUTS ||
-        !hki_verbs_put_fits(link)) {
+    if (!has_room(link))
         hki_verbs_progress(link);
+    if (link->state > HK_LINK_UP)
+        return HK_TRANSPORT_LOST;
+    if (!has_room(link)) {
+        link->starved = true; /* or one of those under way ends: both are news */
         return HK_TRANSPORT_AGAIN;
     }
+    if (link->bulk_broken)
+        return HK_TRANSPORT_REFUSED;
     hki_region *region = hki_region_for(link->transport, source, bytes);
     if (region == NULL)
         return HK_TRANSPORT_REFUSED;

@@ -437,14 +437,15 @@ static bool put_arrived(const hk_link *link, const unsigned char *text)
 }
 
 /* The data come before their frame is sent, but their completion may be seen after it. */
-static hk_transport_result await_put(hk_link *link, const unsigned char *text)
+static hk_transport_result await_put(hk_link *link, uint32_t bytes, const unsigned char *text)
 {
-    if (put_arrived(link, text))
+    bool whole = bytes >= HKI_VERBS_HEADER + PUT_BYTES;
+    if (whole && put_arrived(link, text))
         return HK_TRANSPORT_OK;
     hki_verbs_progress(link);
-    if (put_arrived(link, text))
+    if (whole && put_arrived(link, text))
         return HK_TRANSPORT_OK;
-    if (link->state <= HK_LINK_UP && !link->bulk_broken)
+    if (whole && link->state <= HK_LINK_UP && !link->bulk_broken)
         return HK_TRANSPORT_AGAIN;
     distrust(link);
     hki_verbs_progress(link);
@@ -470,7 +471,7 @@ hk_transport_result hki_verbs_peek(hk_link *link, hk_arrival *arrival)
     if (head.flags != FLAG_PUT)
         return HK_TRANSPORT_OK;
     arrival->bytes = 0;
-    return slot->bytes >= HKI_VERBS_HEADER + PUT_BYTES ? await_put(link, at + HKI_VERBS_HEADER) : HK_TRANSPORT_LOST;
+    return await_put(link, slot->bytes, at + HKI_VERBS_HEADER);
 }
 
 void hki_verbs_consume(hk_link *link)

@@ -108,6 +108,11 @@ hki_region *hki_region_for(hk_transport *transport, const void *memory, size_t b
 
 void hki_verbs_drop_regions(hk_transport *transport)
 {
+    while (!hki_list_empty(&transport->registrations)) {
+        hki_node *node = transport->registrations.next;
+        hki_list_remove(node);
+        free(hki_list_entry(node, hki_registration, node));
+    }
     while (!hki_list_empty(&transport->regions)) {
         hki_region *region = hki_list_entry(transport->regions.next, hki_region, node);
         region->uses = 1;
@@ -150,30 +155,57 @@ bool hki_verbs_free(hk_transport *transport, void *memory)
 hk_status hki_verbs_register(hk_transport *transport, void *memory, size_t bytes)
 {
     const hk_transport_services *services = transport->services;
+    hki_registration *registration = calloc(1, sizeof *registration);
     hki_region *region = hki_region_kept(transport, memory, bytes);
-    if (region != NULL) {
+    if (region != NULL)
         region->uses++;
-        return HK_OK;
-    }
-    region = make_region(transport, memory, bytes, true);
-    if (region == NULL) {
+    else if (registration != NULL)
+        region = make_region(transport, memory, bytes, true);
+    if (registration == NULL || region == NULL) {
         services->error(services->core, HK_ERR_NO_MEMORY,
                         "verbs: rank %d on %s cannot register %zu bytes with device %s: %s (see ulimit -l)",
                         (int)services->self->rank, services->self->host_name, bytes, transport->port[0].device,
                         strerror(errno));
+        if (region != NULL)
+            hki_region_drop(transport, region);
+        free(registration);
         return HK_ERR_NO_MEMORY;
     }
+    *registration = (hki_registration){.memory = memory, .region = region};
+    hki_list_append(&transport->registrations, &registration->node);
     return HK_OK;
 }
 
+static bool registered(const hk_transport *transport, const hki_region *region)
+{
+    hki_list_each (node, &transport->registrations) {
+        if (hki_list_entry(node, hki_registration, node)->region == region)
+            return true;
+    }
+    return false;
+}
+
+static void end_registration(hk_transport *transport, hki_registration *registration)
+{
+    hki_region *region = registration->region;
+    hki_list_remove(&registration->node);
+    free(registration);
+    if (!region->own && !registered(transport, region))
+        region->kept = false; /* whoever uses it now still does */
+    hki_region_drop(transport, region);
+}
+
+/* By the address that was registered, and not by what lies there: regions are whole pages, and may overlap. */
 void hki_verbs_unregister(hk_transport *transport, void *memory)
 {
-    hki_region *region = hki_region_kept(transport, memory, 1);
-    if (region == NULL || region->own)
-        return;
-    if (region->uses == 1)
-        region->kept = false;
-    hki_region_drop(transport, region);
+    hki_registration *last = NULL;
+    hki_list_each (node, &transport->registrations) {
+        hki_registration *registration = hki_list_entry(node, hki_registration, node);
+        if (registration->memory == memory)
+            last = registration;
+    }
+    if (last != NULL)
+        end_registration(transport, last);
 }
 
 /* ---- what peers are told: address, keys 0 and 1, description + 1, keys 2 and 3 ---- */

@@ -27,7 +27,6 @@ enum {
     BOUNCE_BYTES = 256 << 10,   /* as much as the core asks of one get */
     RING_LEAST = 16 << 10,      /* frames of a sixteenth must hold HK_TRANSPORT_WHOLE */
     PROBE_MS = 500,             /* a link that has been silent so long is asked for a sign of life; guessed */
-    GOODBYE_MS = 50,            /* to see the last acknowledgement when both leave */
     STANDARD_CONNECT_SECONDS = 30
 };
 
@@ -450,6 +449,7 @@ static hk_status verbs_open(const hk_transport_services *services, hk_transport 
     transport->epoll = transport->event = transport->control.epoll = transport->control.event = -1;
     hki_list_init(&transport->control.dialling);
     hki_list_init(&transport->regions);
+    hki_list_init(&transport->registrations);
     hk_status status = start(transport);
     if (status != HK_OK) {
         release(transport);
@@ -475,7 +475,7 @@ static bool departing(hk_link *link)
     hki_verbs_progress(link);
     if (link->state == HK_LINK_UP || (link->state == HK_LINK_GOODBYE && !link->departed && link->frames != NULL))
         link->departed = link->departed || hki_verbs_say_goodbye(link);
-    return link->state == HK_LINK_UP && (!link->departed || link->posted != link->completed);
+    return link->state == HK_LINK_UP && (!link->departed || link->signalled != link->completed); /* the goodbye is */
 }
 
 /* All that was sent, and the goodbye behind it, has reached the peers before the queues end. */

@@ -100,10 +100,17 @@ typedef struct hki_region {
     char *memory;
     size_t bytes; /* whole pages */
     struct ibv_mr *key[HKI_VERBS_LANES];
-    uint32_t uses; /* hk_register, hk_alloc, descriptions, puts */
+    uint32_t uses; /* registrations, hk_alloc, descriptions, puts */
     bool kept;     /* of hk_alloc or hk_register: found by others */
     bool own;      /* made by alloc */
 } hki_region;
+
+/* One call of register_memory: several may share a region. */
+typedef struct hki_registration {
+    hki_node node; /* in transport.registrations, oldest first */
+    const void *memory;
+    hki_region *region;
+} hki_registration;
 
 /* Memory that a peer has been told of. */
 typedef struct hki_description {
@@ -236,7 +243,7 @@ struct hk_transport {
     double connect_timeout, latency_ns; /* one way, measured */
     bool puts, gets;                    /* HOCKET_PROTOCOL allows them */
     uint64_t register_from;             /* bytes from which on memory that is not kept is registered for one message */
-    hki_node regions;
+    hki_node regions, registrations;
     hki_region *bounce;        /* for reads into memory that is not registered */
     _Atomic(hk_link *) *links; /* by rank; set by connect, read by both threads */
     int epoll, event;          /* the caller's: completion channels, peers' ends, and a bell of the control thread */
