@@ -6,6 +6,8 @@
 #ifndef HKI_TESTS_PAIR_H
 #define HKI_TESTS_PAIR_H
 
+#include "../support/ranks.h"
+
 #include <hocket/transport.h>
 
 #include <poll.h>
@@ -72,8 +74,7 @@ static uint64_t pair_now(void *core)
  * real one. */
 static uint64_t pair_span(uint64_t milliseconds)
 {
-    const char *slower = getenv("CONFORMANCE_SLOWER");
-    return milliseconds * UINT64_C(1000000) * (slower != NULL ? strtoull(slower, NULL, 10) : 1);
+    return milliseconds * UINT64_C(1000000) * (uint64_t)ranks_slower();
 }
 
 static void __attribute__((format(printf, 3, 4))) pair_log(void *core, hk_log_level level, const char *format, ...)

@@ -61,7 +61,7 @@ static int leave_in_turn(hk_comm *comm, int rank, void *argument)
 static void leave_often(bool frees)
 {
     int failed = 0;
-    for (int turn = 0; turn < TIMES && failed == 0; turn++) {
+    for (int turn = 0; turn < TIMES / ranks_slower() && failed == 0; turn++) {
         departure how = {.turn = turn, .frees = frees};
         ranks_options options = {.timeout = 20};
         failed += ranks_run(turn % 7 == 0 ? 4 : 2 + turn % 2, &options, leave_in_turn, &how);
@@ -127,10 +127,10 @@ static void test_who_leaves_harms_only_what_needs_it(void **state)
 static int many_contexts(hk_comm *none, int rank, void *argument)
 {
     enum { RANKS = 3, CONTEXTS = RANKS_SANITIZED ? 30 : 200 };
-    int descriptors = 0, threads = 0;
+    int descriptors = 0, threads = 0, contexts = CONTEXTS / ranks_slower();
     long resident = 0;
     (void)none;
-    for (int turn = 0; turn < CONTEXTS; turn++) {
+    for (int turn = 0; turn < contexts; turn++) {
         char name[32];
         hk_comm *comm, *half;
         void *memory;
@@ -148,7 +148,7 @@ static int many_contexts(hk_comm *none, int rank, void *argument)
             EXPECT_OK(hk_free(comm, memory));
         EXPECT_OK(hk_comm_free(turn % 2 ? half : comm));
         EXPECT_OK(hk_comm_free(turn % 2 ? comm : half));
-        if (turn == CONTEXTS / 4) {
+        if (turn == contexts / 4) {
             descriptors = ranks_descriptors();
             threads = ranks_threads();
             resident = ranks_resident(0);

@@ -51,7 +51,7 @@ void ranks_expect_text(const char *file, int line, const char *text, const char 
 /* How to run a job. Zero-initialised means: defaults. */
 typedef struct ranks_options {
     const char *settings; /* "NAME=value NAME=value": environment of the ranks; NULL = none */
-    double timeout;       /* of operations, seconds; 0 = the library's default */
+    double timeout;       /* of operations, seconds, times ranks_slower(); 0 = the library's default */
     hk_threads threads;
     bool no_context; /* the body makes its own contexts: comm is NULL */
 } ranks_options;
@@ -90,6 +90,9 @@ void *ranks_shared(size_t bytes);
  * die after an operation meet here first: its end at one rank does not mean that it has ended at the others. */
 void ranks_meet(int *place, int ranks);
 
+/* How many times slower this machine is than any real one, by CONFORMANCE_SLOWER: 1 but in emulated guests. Time-outs
+ * of jobs and limits for hangs are longer by so much; what repeats a thing to be sure may do so less often. */
+int ranks_slower(void);
 double ranks_seconds(void); /* monotonic */
 void ranks_nap(double seconds);
 long ranks_resident(pid_t pid); /* KiB of private memory that are resident; 0 = this process */
