@@ -16,7 +16,8 @@ typedef struct fake_faults {
     _Atomic int fail_opcode, fail_status;  /* … with this enum ibv_wc_status */
     _Atomic uint32_t queue_limit;          /* sends that a queue pair takes at a time; 0: as it was made */
     _Atomic uint32_t refuse_registrations; /* so many more are refused with ENOMEM */
-    _Atomic uint32_t drop_datagrams;       /* so many more get lost */
+    _Atomic uint32_t pass_datagrams;       /* after so many more … */
+    _Atomic uint32_t drop_datagrams;       /* … so many get lost */
     _Atomic bool delay; /* what is posted (but datagrams) happens only when its completion queue is polled, one request
                            at a time, from now this queue pair and now that one */
     /* What has happened. */

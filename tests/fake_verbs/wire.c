@@ -194,8 +194,11 @@ static void send_datagram(fake_qp *queue)
     fake_faults *faults = &fake_fabric()->faults;
     fabric_qp *peer = find_queue(request->wr.wr.ud.remote_qpn);
     size_t bytes = length(request);
-    bool lost = atomic_load(&faults->drop_datagrams) > 0;
+    bool passes = atomic_load(&faults->pass_datagrams) > 0;
+    bool lost = !passes && atomic_load(&faults->drop_datagrams) > 0;
     atomic_fetch_add(&faults->datagrams, 1);
+    if (passes)
+        atomic_fetch_sub(&faults->pass_datagrams, 1);
     if (lost)
         atomic_fetch_sub(&faults->drop_datagrams, 1);
     if (!lost && peer != NULL && peer->datagrams && peer->key == request->wr.wr.ud.remote_qkey &&

@@ -489,6 +489,34 @@ static void lost_datagrams_are_said_again(void **state)
     }
 }
 
+/* Rank 1 does not hear that its queues are known, and asks again when those of rank 0 have failed and are gone. */
+static bool late_question_body(pair_end *end)
+{
+    enum { PASS = 2, DROP = 4 }; /* rank 0's call and the answer; rank 0's word on that, and the questions of 140 ms */
+    hk_frame frame = {.kind = 1};
+    uint32_t ranks[4];
+    if (end->index == 0) {
+        uint64_t deadline = pair_now(end) + pair_span(10000);
+        atomic_store(&faults->drop_datagrams, DROP);
+        atomic_store(&faults->pass_datagrams, PASS);
+        fabric_fail(IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WC_RETRY_EXC_ERR, 1);
+        while (end->ops->send(end->link, &frame, NULL, 0) == HK_TRANSPORT_AGAIN && pair_now(end) < deadline)
+            (void)end->ops->poll(end->transport, ranks, 4);
+        CHECK(lost(end, "does not answer any more"));
+    }
+    CHECK(pair_meet(end));
+    if (end->index == 1) /* it is answered, and finds nobody there */
+        CHECK(lost(end, "does not answer any more"));
+    return pair_meet(end);
+}
+
+static void who_asks_after_the_queues_is_answered_when_they_are_gone(void **state)
+{
+    (void)state;
+    run(late_question_body, true);
+    run(late_question_body, false);
+}
+
 static int start(void **state)
 {
     if (fabric_start(state) == 0 && hki_plugin_load("verbs", &verbs.ops) == HK_OK)
@@ -513,6 +541,7 @@ int main(void)
         cmocka_unit_test_setup(an_asynchronous_event_ends_the_links_that_it_concerns, fabric_whole),
         cmocka_unit_test_setup(an_event_wakes_who_sleeps, fabric_whole),
         cmocka_unit_test_setup(lost_datagrams_are_said_again, fabric_whole),
+        cmocka_unit_test_setup(who_asks_after_the_queues_is_answered_when_they_are_gone, fabric_whole),
     };
     if (!fabric_there())
         return 77;

@@ -166,13 +166,25 @@ static bool post_receives(struct ibv_qp *queue, uint32_t count)
     return true;
 }
 
+/* With packet sequence numbers chosen at random. */
+static hki_link_end describe_end(const hk_link *link)
+{
+    hki_link_end end = {
+        .ring = (uintptr_t)link->memory, .ring_key = link->region->rkey, .ring_units = link->transport->ring_units};
+    for (uint32_t i = 0; i < link->lane_count; i++)
+        end.lane[i] = (hki_lane_end){.frames_number = i == link->home ? link->frames->qp_num : 0,
+                                     .frames_psn = random_psn(),
+                                     .bulk_number = link->lane[i].bulk->qp_num,
+                                     .bulk_psn = random_psn(),
+                                     .rd_atomic = link->lane[i].port->rd_atomic};
+    return end;
+}
+
 bool hki_verbs_make(hk_link *link)
 {
     hk_transport *transport = link->transport;
-    link->frames_psn = random_psn();
     for (uint32_t i = 0; i < link->lane_count; i++) {
         link->lane[i] = (hki_lane){.link = link, .port = &transport->port[i]};
-        link->bulk_psn[i] = random_psn();
         if (!make_lane(&link->lane[i], i == link->home))
             return false;
     }
@@ -180,6 +192,7 @@ bool hki_verbs_make(hk_link *link)
         return false;
     if (!post_receives(link->frames, HKI_VERBS_FRAMES + HKI_VERBS_RESERVE))
         return fail(link, link->lane[link->home].port, "takes no receives", errno);
+    link->near = describe_end(link);
     return true;
 }
 
@@ -233,10 +246,10 @@ bool hki_verbs_join(hk_link *link)
 {
     for (uint32_t i = 0; i < link->lane_count; i++) {
         const hki_lane *lane = &link->lane[i];
-        const hki_lane_end *far = &link->far.lane[i];
-        int error = join(lane, lane->bulk, far->bulk_number, far->bulk_psn, link->bulk_psn[i]);
+        const hki_lane_end *far = &link->far.lane[i], *near = &link->near.lane[i];
+        int error = join(lane, lane->bulk, far->bulk_number, far->bulk_psn, near->bulk_psn);
         if (error == 0 && i == link->home)
-            error = join(lane, link->frames, far->frames_number, far->frames_psn, link->frames_psn);
+            error = join(lane, link->frames, far->frames_number, far->frames_psn, near->frames_psn);
         if (error != 0)
             return fail(link, lane->port, "cannot join the peer's queue pair", error);
     }

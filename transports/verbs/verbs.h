@@ -67,14 +67,14 @@ typedef struct hki_port_address {
     bool ethernet;
 } hki_port_address;
 
-/* What a peer says about its end of a lane's queue pairs. */
+/* What is said about one end of a lane's queue pairs. */
 typedef struct hki_lane_end {
     uint32_t frames_number, frames_psn; /* queue pair for frames; only of the home lane */
     uint32_t bulk_number, bulk_psn;
     uint32_t rd_atomic;
 } hki_lane_end;
 
-/* What a peer says about its end of a link. */
+/* What is said about one end of a link. */
 typedef struct hki_link_end {
     uint64_t ring; /* address of its ring for arrivals */
     uint32_t ring_key;
@@ -169,8 +169,8 @@ struct hk_link {
     struct ibv_qp *frames;
     uint32_t inline_bytes;
     hki_link_end far;
-    uint32_t frames_psn, bulk_psn[HKI_VERBS_LANES]; /* own, chosen at random */
-    unsigned char *memory;                          /* ring for arrivals, then the stage for departures */
+    hki_link_end near;     /* the control thread's: it may have to say this again when the queues are gone */
+    unsigned char *memory; /* ring for arrivals, then the stage for departures */
     size_t memory_bytes;
     struct ibv_mr *region;
 

@@ -50,17 +50,18 @@ static void write_text(hk_link *link, uint32_t flags, unsigned char *at)
     hki_wire_put32(at + 20, (uint32_t)link->peer.rank);
     hki_wire_put64(at + 24, transport->services->self->context);
     hki_wire_put64(at + 32, link->peer.context);
-    hki_wire_put64(at + 40, (uintptr_t)link->memory);
-    hki_wire_put32(at + 48, link->region->rkey);
-    hki_wire_put32(at + 52, transport->ring_units);
+    hki_wire_put64(at + 40, link->near.ring);
+    hki_wire_put32(at + 48, link->near.ring_key);
+    hki_wire_put32(at + 52, link->near.ring_units);
     hki_wire_put32(at + 56, link->lane_count);
     for (uint32_t i = 0; i < link->lane_count; i++) {
+        const hki_lane_end *near = &link->near.lane[i];
         unsigned char *lane = at + HEAD_BYTES + i * LANE_BYTES;
-        hki_wire_put32(lane, i == link->home ? link->frames->qp_num : 0);
-        hki_wire_put32(lane + 4, link->frames_psn);
-        hki_wire_put32(lane + 8, link->lane[i].bulk->qp_num);
-        hki_wire_put32(lane + 12, link->bulk_psn[i]);
-        hki_wire_put32(lane + 16, link->lane[i].port->rd_atomic);
+        hki_wire_put32(lane, near->frames_number);
+        hki_wire_put32(lane + 4, near->frames_psn);
+        hki_wire_put32(lane + 8, near->bulk_number);
+        hki_wire_put32(lane + 12, near->bulk_psn);
+        hki_wire_put32(lane + 16, near->rd_atomic);
     }
     prove(transport, at, at + TEXT_BYTES);
 }
