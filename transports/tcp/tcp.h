@@ -198,6 +198,7 @@ typedef struct hki_tcp_control {
     _Atomic uint32_t watch_count; /* both threads, for fork */
     bool watching_began;
     uint64_t watch_from;
+    uint64_t watch_due;   /* when the watches were to be looked at again; UINT64_MAX: never */
     _Atomic bool reports; /* both threads: some rank's `lost` is HKI_REPORTED */
     hki_loss *losses;     /* as they became known; at most one a rank */
     uint32_t loss_count;

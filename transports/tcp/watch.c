@@ -30,8 +30,9 @@
 enum { ALIVE = 0x41, LOST = 0x4c, GOODBYE = 0x47 }; /* types */
 enum { SILENT, ENDED, BROKEN, SEEN, CAUSES };       /* causes */
 enum {
-    PROBES = 3,       /* unanswered, after which the kernel gives up */
-    CONNECT_MS = 500, /* for an address in the first pass; doubles with each; guessed, as what follows */
+    NOTICED_ABSENCE = 100000000, /* ns; a guess */
+    PROBES = 3,                  /* unanswered, after which the kernel gives up */
+    CONNECT_MS = 500,            /* for an address in the first pass; doubles with each; guessed, as what follows */
     FIRST_PAUSE_MS = 50,
     DOUBLINGS = 6,     /* of both */
     REFUSED_PASSES = 3 /* nobody listens there any more: it has left */
@@ -375,6 +376,14 @@ static void dial(hk_transport *transport, hki_watch *watch, uint64_t now)
     retry(watch, now);
 }
 
+/* Time in which this thread had no core proves nothing against others: it is added to what they have. */
+static void allow_for_own_absence(hki_tcp_control *control, uint64_t now)
+{
+    uint64_t absent = now > control->watch_due ? now - control->watch_due : 0;
+    for (uint32_t i = 0; absent > NOTICED_ABSENCE && i < control->watch_count; i++)
+        control->watches[i].deadline += absent;
+}
+
 uint64_t hki_watch_times(hk_transport *transport, uint64_t now)
 {
     hki_tcp_control *control = &transport->control;
@@ -386,6 +395,7 @@ uint64_t hki_watch_times(hk_transport *transport, uint64_t now)
     if (!control->watching_began)
         begin(transport, now);
     take_reports(transport);
+    allow_for_own_absence(control, now);
     for (uint32_t i = 0; i < control->watch_count; i++) {
         hki_watch *watch = &control->watches[i];
         if (!watch->dials || watch->over || lively(watch))
@@ -397,6 +407,7 @@ uint64_t hki_watch_times(hk_transport *transport, uint64_t now)
         if (!watch->over && watch->attempt == NULL && watch->again < next)
             next = watch->again;
     }
+    control->watch_due = next;
     return next;
 }
 
@@ -412,6 +423,7 @@ bool hki_watch_open(hk_transport *transport)
     double wait = transport->heartbeat / (PROBES + 1);
     wait *= 0.5 + (double)(transport->services->self->context % 1024) / 2048;
     control->watch_from = after(hki_now(), wait);
+    control->watch_due = UINT64_MAX;
     return transport->lost != NULL && control->losses != NULL;
 }
 
