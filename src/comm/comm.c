@@ -2,6 +2,8 @@
 #include "comm/comm.h"
 
 #include "base/error.h"
+#include "base/log.h"
+#include "comm/calibrate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,6 +141,14 @@ hk_status hki_comm_new(hki_context *context, uint64_t id, uint32_t rank, uint32_
     return HK_OK;
 }
 
+static void log_figures(const hki_figures *figures)
+{
+    char text[HKI_ORIGINS_TEXT];
+    if (hki_log_wants(HK_LOG_DEBUG))
+        hki_log(HK_LOG_DEBUG, "figures of the cost model%s%s: %s", *figures->source ? ", " : "", figures->source,
+                hki_figures_origins(figures, text, sizeof text));
+}
+
 hk_status hk_comm_create(const hk_options *options, hk_comm **comm)
 {
     hki_context *context;
@@ -148,7 +158,10 @@ hk_status hk_comm_create(const hk_options *options, hk_comm **comm)
         return hki_error(HK_ERR_ARGUMENT, "comm_create: options.size is %zu; initialise with HK_OPTIONS_INIT",
                          options->size);
     HK_TRY(hki_context_open(options, &context));
-    hk_status status = hki_comm_new(context, mix(1, context->ranks), context->rank, context->ranks, NULL, comm);
+    hk_status status = hki_calibrate(context);
+    log_figures(&context->figures);
+    if (status == HK_OK)
+        status = hki_comm_new(context, mix(1, context->ranks), context->rank, context->ranks, NULL, comm);
     if (status != HK_OK)
         hki_context_close(context);
     return status;
@@ -403,12 +416,8 @@ static void destroy(hk_comm *comm)
     free(comm);
 }
 
-hk_status hk_comm_free(hk_comm *comm)
+bool hki_comm_end(hk_comm *comm)
 {
-    if (!comm)
-        return HK_OK;
-    if (comm->magic != HKI_COMM_MAGIC)
-        return hki_error(HK_ERR_COMM, "comm_free: not a live communicator");
     hki_context *context = comm->context;
     bool here = hki_context_here(context);
     if (here) {
@@ -421,7 +430,17 @@ hk_status hk_comm_free(hk_comm *comm)
     bool last = hki_list_empty(&context->comms);
     if (here)
         hki_context_leave(context);
-    if (last)
+    return last;
+}
+
+hk_status hk_comm_free(hk_comm *comm)
+{
+    if (!comm)
+        return HK_OK;
+    if (comm->magic != HKI_COMM_MAGIC)
+        return hki_error(HK_ERR_COMM, "comm_free: not a live communicator");
+    hki_context *context = comm->context;
+    if (hki_comm_end(comm))
         hki_context_close(context);
     return HK_OK;
 }

@@ -140,6 +140,10 @@ static inline hki_channel *hki_comm_channel(const hk_comm *comm, uint32_t rank)
 hk_status hki_comm_new(hki_context *context, uint64_t id, uint32_t rank, uint32_t size, uint32_t *world,
                        hk_comm **comm);
 
+/* Finishes what the communicator has in flight and frees it; the context stays. True: it has no communicator any more.
+ */
+bool hki_comm_end(hk_comm *comm);
+
 /* Collectives (collective.c): blocking and not. */
 hk_status hki_collective_run(hk_comm *comm, const hki_arguments *arguments);
 hk_status hki_collective_begin(hk_comm *comm, const hki_arguments *arguments, hk_request **request);

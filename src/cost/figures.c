@@ -6,6 +6,8 @@
  */
 #include "cost/figures.h"
 
+#include <stdio.h>
+
 #define NS(n) (UINT64_C(n) * 1000)
 #define US(n) NS(n##000)
 /* Picoseconds a byte, as the table holds it. */
@@ -108,6 +110,21 @@ const char *hki_origin_name(hki_origin origin)
 {
     static const char *const names[] = {"built in", "tuned", "calibrated", "given"};
     return (unsigned)origin < sizeof names / sizeof *names ? names[origin] : "?";
+}
+
+const char *hki_figures_origins(const hki_figures *figures, char *text, size_t room)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int link = 0; link < HKI_LINK_CLASSES && used < room; link++)
+        if (figures->link[link].origin != HKI_BUILT_IN)
+            used += (size_t)snprintf(text + used, room - used, "%s %s, ", hki_link_class_name((hki_link_class)link),
+                                     hki_origin_name(figures->link[link].origin));
+    const char *rest = used ? "others" : "links";
+    if (used < room)
+        snprintf(text + used, room - used, "%s built in; reductions %s; host %s", rest,
+                 hki_origin_name(figures->reduce_origin), hki_origin_name(figures->host_origin));
+    return text;
 }
 
 uint64_t hki_rate_ps(uint64_t rate)

@@ -65,6 +65,11 @@ hki_op_class hki_op_class_of(hk_op op);
 const char *hki_op_class_name(hki_op_class operators); /* "add" */
 const char *hki_origin_name(hki_origin origin);        /* "built in" */
 
+/* Where figures come from: "l3 calibrated, tcp tuned, others built in; reductions tuned; host built in"; where all
+ * links are, "links built in; …". Returns text. */
+enum { HKI_ORIGINS_TEXT = 320 };
+const char *hki_figures_origins(const hki_figures *figures, char *text, size_t room);
+
 /* The range that a message of so many bytes falls into. */
 static inline const hki_range_figures *hki_figures_range(const hki_link_figures *link, uint64_t bytes)
 {

@@ -118,16 +118,28 @@ static void fill(table *t, const hki_fit_sample *samples, uint32_t count)
         }
 }
 
+/* Whether a cut into ranges makes sense at its ends. The last range has no end: one in which noise hides that bytes
+ * take time would promise that any number of them takes none. And no message is short enough to take no time. */
+static bool makes_sense(const table *t, const hki_fit_sample *samples, uint32_t parts, uint32_t count)
+{
+    if (fit_line(samples, t->cells[parts][count].begin, count - 1).beta <= 0)
+        return false;
+    uint32_t end = count;
+    for (uint32_t i = parts; i > 1; i--)
+        end = t->cells[i][end].begin;
+    return fit_line(samples, 0, end - 1).alpha > 0;
+}
+
 /* As many ranges as pay: each costs four numbers more. Errors below 1 % are noise, and explain nothing. count: samples;
  * points: times in them. */
-static uint32_t parts_that_pay(const table *t, uint32_t count, double points)
+static uint32_t parts_that_pay(const table *t, const hki_fit_sample *samples, uint32_t count, double points)
 {
     const double noise = 0.01 * 0.01;
     double least = INFINITY;
     uint32_t best = 1;
     for (uint32_t parts = 1; parts <= HKI_FIGURE_RANGES; parts++) {
         double cost = t->cells[parts][count].cost;
-        if (isinf(cost))
+        if (isinf(cost) || (parts > 1 && !makes_sense(t, samples, parts, count)))
             continue;
         double worth = points * log(cost / points + noise) + 4.0 * parts * log(points);
         if (worth < least) {
@@ -218,7 +230,7 @@ hk_status hki_fit_link(const hki_fit_sample *samples, uint32_t count, uint64_t e
     double points = count;
     for (uint32_t i = 0; i < count; i++)
         points += samples[i].exchange_ps != 0;
-    uint32_t parts = parts_that_pay(t, count, points), end = count;
+    uint32_t parts = parts_that_pay(t, samples, count, points), end = count;
     *figures = (hki_link_figures){.ranges = parts, .origin = HKI_TUNED};
     for (uint32_t i = parts; i-- > 0;) {
         uint32_t begin = t->cells[i + 1][end].begin;

@@ -24,14 +24,21 @@ typedef struct table {
     hki_op_class operators;
     bool commutative;
     const hki_levels *levels;
-    const hki_algorithm *demanded; /* by a test, with so many segments */
+    const hki_algorithm *demanded; /* by who measures or tests, with so many segments */
     uint32_t demanded_segments;
     uint32_t zones; /* of sizes for which HOCKET_ALGORITHM asks for different things */
     choice choices[];
 } table;
 
+/* An algorithm that is asked for, whatever the settings say. */
+typedef struct demand {
+    const hki_algorithm *algorithm; /* NULL: nothing */
+    uint32_t segments;
+} demand;
+
 struct hki_chooser {
     hki_pricer *pricer;
+    demand demands[HKI_COLL_COUNT]; /* hki_chooser_force */
     hki_wishes wishes;
     table *tables; /* the one used last first */
     const hki_cluster *cluster;
@@ -107,16 +114,28 @@ uint64_t hki_size_class_least(uint32_t size_class)
 
 /* ---- choosing ---- */
 
-/* What hki_select_force asks for, per collective. */
-static struct {
-    const hki_algorithm *algorithm; /* NULL: nothing */
-    uint32_t segments;
-} demands[HKI_COLL_COUNT];
+static demand demands[HKI_COLL_COUNT]; /* hki_select_force */
+
+static void set_demand(demand *of, const hki_algorithm *algorithm, uint32_t segments)
+{
+    *of = (demand){algorithm, algorithm && !algorithm->segmented ? 1 : segments};
+}
 
 void hki_select_force(hki_collective collective, const hki_algorithm *algorithm, uint32_t segments)
 {
-    demands[collective].algorithm = algorithm;
-    demands[collective].segments = algorithm && !algorithm->segmented ? 1 : segments;
+    set_demand(&demands[collective], algorithm, segments);
+}
+
+void hki_chooser_force(hki_chooser *chooser, hki_collective collective, const hki_algorithm *algorithm,
+                       uint32_t segments)
+{
+    set_demand(&chooser->demands[collective], algorithm, segments);
+}
+
+/* Of the chooser if there is one, else of the process. */
+static const demand *find_demand(const hki_chooser *chooser, hki_collective collective)
+{
+    return chooser->demands[collective].algorithm ? &chooser->demands[collective] : &demands[collective];
 }
 
 hki_question hki_question_of(const hki_call *call, hk_type type, hki_op_class operators, uint64_t bytes)
@@ -179,21 +198,21 @@ static hk_status choose(hki_chooser *chooser, const hki_question *question, hki_
 
 /* ---- remembering ---- */
 
-static bool serves(const table *t, const hki_question *question, uint32_t root)
+static bool serves(const table *t, const hki_question *question, uint32_t root, const demand *demanded)
 {
     const hki_call *call = &question->call;
     return t->collective == call->collective && t->root == root && t->commutative == call->commutative &&
            t->type == question->type && t->operators == question->operators && t->levels == call->levels &&
-           t->demanded == demands[call->collective].algorithm &&
-           t->demanded_segments == demands[call->collective].segments;
+           t->demanded == demanded->algorithm && t->demanded_segments == demanded->segments;
 }
 
 /* The table of a kind of call, moved to the front; NULL: no memory. */
 static table *find_table(hki_chooser *chooser, const hki_question *question, uint32_t root)
 {
+    const demand *demanded = find_demand(chooser, question->call.collective);
     for (table **link = &chooser->tables; *link; link = &(*link)->next) {
         table *found = *link;
-        if (!serves(found, question, root))
+        if (!serves(found, question, root, demanded))
             continue;
         *link = found->next;
         found->next = chooser->tables;
@@ -211,8 +230,8 @@ static table *find_table(hki_chooser *chooser, const hki_question *question, uin
                     .operators = question->operators,
                     .commutative = question->call.commutative,
                     .levels = question->call.levels,
-                    .demanded = demands[question->call.collective].algorithm,
-                    .demanded_segments = demands[question->call.collective].segments,
+                    .demanded = demanded->algorithm,
+                    .demanded_segments = demanded->segments,
                     .zones = zones};
     chooser->tables = made;
     return made;

@@ -40,5 +40,9 @@ hk_status hki_select_check(void);
  * as many as fit the size), whatever HOCKET_ALGORITHM says; NULL: by choice again. A communicator remembers its last
  * call with its algorithm, so force before making the communicator, alike on all ranks. */
 void hki_select_force(hki_collective collective, const hki_algorithm *algorithm, uint32_t segments);
+/* The same for the communicators of one chooser only, for which it comes first: others of the process go on as they
+ * do. */
+void hki_chooser_force(hki_chooser *chooser, hki_collective collective, const hki_algorithm *algorithm,
+                       uint32_t segments);
 
 #endif

@@ -89,12 +89,22 @@ static bool is_launched(void)
     return launched;
 }
 
+/* By which figures algorithms are chosen in this job. */
+static void show_figures(const hki_figures *figures)
+{
+    char text[HKI_ORIGINS_TEXT];
+    printf("figures of the cost model%s%s: %s\n", *figures->source ? ", " : "", figures->source,
+           hki_figures_origins(figures, text, sizeof text));
+}
+
 static int show_job(const char *picture)
 {
     hk_comm *comm;
     if (hk_init(&comm) != HK_OK)
         return complain();
     int result = hk_comm_rank(comm) == 0 ? show(&(subject){.cluster = comm->cluster}, picture) : 0;
+    if (hk_comm_rank(comm) == 0 && !picture)
+        show_figures(&comm->context->figures);
     hk_barrier(comm);
     hk_comm_free(comm);
     return result;

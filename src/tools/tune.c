@@ -106,11 +106,14 @@ static int finish(const hki_tune_options *options, hki_tune_points *points)
     char cache[PATH];
     const char *path = options->output;
     hki_tuning *tuning = malloc(sizeof *tuning);
-    if (!tuning || !hki_tune_kernels(points)) {
-        free(tuning);
+    if (!tuning) {
+        fprintf(stderr, "hocket tune: no memory for figures\n");
         return 1;
     }
-    hk_status status = hki_tune_fit(points, tuning);
+    *tuning = (hki_tuning){.figures = hki_figures_built_in};
+    hk_status status = hki_tune_kernels(points);
+    if (status == HK_OK)
+        status = hki_tune_fit(points, HKI_TUNED, tuning);
     if (status == HK_OK)
         hki_tune_report(stdout, tuning);
     if (status == HK_OK && !path && hki_tuning_cache_path(cache, sizeof cache, true))

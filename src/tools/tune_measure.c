@@ -1,29 +1,21 @@
 /*
- * What the ranks of a tuning job do. Times come from bench/bench_loop.h, as those of `hocket bench` do, and from
- * collectives of two ranks with one message each way, since those are what the figures are to predict: messages with
- * tags take another way through the library.
+ * What the ranks of a tuning job do. Times come from bench/bench_loop.h, as those of `hocket bench` do; what is timed
+ * between two ranks is in comm/duet.h.
  *
- *   exchange  an all-gather in place: one message each way
- *   one way   a broadcast by rank 0 and one by rank 1, in turn: half of what both take
- *   stream    broadcasts by rank 0, which need not wait for the other
- *
- * Copies and reductions are each rank's own work: see tune_kernels.c.
+ * Copies and reductions are each rank's own work: see cost/kernels.c.
  */
 #include "tools/tune.h"
 
-#include "algo/algo.h"
 #include "bench/bench_hocket.h"
 #include "comm/comm.h"
+#include "comm/duet.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Two communicators, so that each remembers its own last call: broadcasts by two roots in turn would be looked up
- * anew every time. */
 typedef struct duet {
-    hk_comm *comm, *back;
-    hki_tune_series series;
-    int rank;
+    hki_duet pair;
+    hki_tune_series series; /* what is measured now */
 } duet;
 
 typedef struct job {
@@ -49,37 +41,22 @@ static bool complain(const char *what)
 
 /* ---- one call ---- */
 
-static hk_status one_way(const duet *d, const hki_bench_cell *cell, void *send, void *recv)
-{
-    hk_status status = hk_broadcast(d->rank == 0 ? send : recv, cell->count, cell->type, 0, d->comm);
-    if (status == HK_OK)
-        status = hk_broadcast(d->rank == 1 ? send : recv, cell->count, cell->type, 1, d->back);
-    return status;
-}
-
 static int call(void *context, const hki_bench_cell *cell, void *send, void *recv)
 {
     const duet *d = context;
-    switch (d->series) {
-    case HKI_TUNE_ONE_WAY:
-        return (int)one_way(d, cell, send, recv);
-    case HKI_TUNE_STREAM:
-        return (int)hk_broadcast(d->rank == 0 ? send : recv, cell->count, cell->type, 0, d->comm);
-    case HKI_TUNE_TURNS:
-        return (int)hk_allreduce(send, recv, cell->count, cell->type, cell->op, d->comm);
-    default:
-        return (int)hk_allgather(send, recv, cell->count, cell->type, d->comm);
-    }
+    if (d->series == HKI_TUNE_TURNS)
+        return (int)hk_allreduce(send, recv, cell->count, cell->type, cell->op, d->pair.comm);
+    return (int)hki_duet_call(&d->pair, d->series, send, recv, cell->count, cell->type);
 }
 
 static int barrier(void *context)
 {
-    return (int)hk_barrier(((duet *)context)->comm);
+    return (int)hk_barrier(((duet *)context)->pair.comm);
 }
 
 static int maximum(void *context, double *values, int count)
 {
-    return (int)hk_allreduce(HK_IN_PLACE, values, (uint64_t)count, HK_FLOAT64, HK_MAX, ((duet *)context)->comm);
+    return (int)hk_allreduce(HK_IN_PLACE, values, (uint64_t)count, HK_FLOAT64, HK_MAX, ((duet *)context)->pair.comm);
 }
 
 static const char *error(void *context)
@@ -92,8 +69,8 @@ static hki_bench_library library_of(duet *d)
 {
     return (hki_bench_library){.name = "hocket tune",
                                .context = d,
-                               .rank = d->rank,
-                               .ranks = hk_comm_size(d->comm),
+                               .rank = hk_comm_rank(d->pair.comm),
+                               .ranks = hk_comm_size(d->pair.comm),
                                .in_place = HK_IN_PLACE,
                                .call = call,
                                .barrier = barrier,
@@ -105,18 +82,14 @@ static hki_bench_library library_of(duet *d)
 
 static bool add_point(job *j, const hki_tune_point *point)
 {
-    if (j->points->count == HKI_TUNE_POINTS) {
-        fprintf(stderr, "hocket tune: there are too many points\n");
-        return false;
-    }
-    j->points->items[j->points->count++] = *point;
-    return true;
+    return hki_tune_point_add(j->points, point) == HK_OK || complain("a point");
 }
 
 /* What the benchmark calls what is measured. `bytes` is each message's; a benchmark's all-gather counts all blocks. */
 static hki_bench_request request_for(const duet *d, const hki_tune_point *point)
 {
-    hki_bench_request request = {.rank = d->rank, .ranks = hk_comm_size(d->comm), .type = HK_FLOAT32, .op = HK_SUM};
+    hki_bench_request request = {
+        .rank = hk_comm_rank(d->pair.comm), .ranks = hk_comm_size(d->pair.comm), .type = HK_FLOAT32, .op = HK_SUM};
     request.bytes = point->bytes;
     switch (point->series) {
     case HKI_TUNE_ONE_WAY:
@@ -179,26 +152,18 @@ static bool measure_link(job *j, duet *d, uint32_t link)
                 return false;
             longest = j->points->items[j->points->count - 1].us; /* the same on both ranks */
         }
-    const hki_channel *channel = hki_comm_channel(d->comm, (uint32_t)(1 - d->rank));
-    return add_point(j, &(hki_tune_point){.series = HKI_TUNE_LIMIT, .link = link, .bytes = channel->eager_limit});
-}
-
-/* By algorithms of one round of messages, whatever the choice would be. */
-static void force_one_round(bool force)
-{
-    const struct {
-        hki_collective collective;
-        const char *name;
-    } forced[] = {{HKI_COLL_ALLGATHER, "direct"}, {HKI_COLL_BROADCAST, "flat"}, {HKI_COLL_ALLREDUCE, "flat"}};
-    for (size_t i = 0; i < sizeof forced / sizeof *forced; i++)
-        hki_select_force(forced[i].collective, force ? hki_algorithm_find(forced[i].collective, forced[i].name) : NULL,
-                         1);
+    return add_point(
+        j, &(hki_tune_point){.series = HKI_TUNE_LIMIT, .link = link, .bytes = hki_duet_eager_limit(&d->pair)});
 }
 
 static bool open_duet(duet *d, hk_comm *comm)
 {
-    *d = (duet){.comm = comm, .rank = hk_comm_rank(comm)};
-    return hk_comm_dup(comm, &d->back) == HK_OK || complain("a second communicator");
+    return hki_duet_open(&d->pair, comm) == HK_OK || complain("a second communicator");
+}
+
+static bool close_duet(duet *d)
+{
+    return hki_duet_close(&d->pair) == HK_OK;
 }
 
 /* What the two ranks of a pair do. */
@@ -213,7 +178,7 @@ static bool measure_pair(job *j, hk_comm *comm, uint32_t link)
         fprintf(stderr, "hocket tune: no memory for buffers\n");
     good = good && measure_link(j, &d, link);
     hki_bench_buffers_free(&library, &j->buffers);
-    return hk_comm_free(d.back) == HK_OK && good;
+    return close_duet(&d) && good;
 }
 
 /* ---- pairs of a job ---- */
@@ -285,7 +250,7 @@ static bool measure_turns(job *j, hk_comm *comm)
                                       .ranks = comm->size,
                                       .cpus = comm->cluster->hosts[0].capacity});
     hki_bench_buffers_free(&library, &j->buffers);
-    return hk_comm_free(d.back) == HK_OK && good;
+    return close_duet(&d) && good;
 }
 
 /* An exchange by the first pair alone, and by all at once: what they share shows in the difference. The slowest pair
@@ -308,17 +273,14 @@ static bool measure_together(job *j, hk_comm *comm)
     good = good && hk_allreduce(HK_IN_PLACE, &slowest, 1, HK_FLOAT64, HK_MAX, comm) == HK_OK;
     if (good)
         j->points->items[last].us = slowest;
-    return hk_comm_free(d.back) == HK_OK && hk_comm_free(two) == HK_OK && good;
+    return close_duet(&d) && hk_comm_free(two) == HK_OK && good;
 }
 
 bool hki_tune_measure(hk_comm *comm, hki_tune_task task, bool quick, const hki_tune_watcher *watcher,
                       hki_tune_points *points)
 {
     job j = {.points = points, .watcher = watcher, .quick = quick};
-    force_one_round(true);
-    bool good = task == HKI_TUNE_PAIRS           ? measure_pairs(&j, comm)
-                : task == HKI_TUNE_RANKS_IN_TURN ? measure_turns(&j, comm)
-                                                 : measure_together(&j, comm);
-    force_one_round(false);
-    return good;
+    return task == HKI_TUNE_PAIRS           ? measure_pairs(&j, comm)
+           : task == HKI_TUNE_RANKS_IN_TURN ? measure_turns(&j, comm)
+                                            : measure_together(&j, comm);
 }

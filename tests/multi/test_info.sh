@@ -59,6 +59,13 @@ grep -q '>core 0<' "$picture" && grep -q '</svg>' "$picture" || fail "topology: 
 "$HOCKET_PROGRAM" run -n 3 -- "$HOCKET_PROGRAM" info --topology >"$picture"
 [ "$(head -n 1 "$picture")" = "3 ranks on 1 host (as the ranks found it)" ] || fail "topology: of a job"
 grep -q 'ranks* .*\b2\b' "$picture" || fail "topology: where the ranks of a job are"
+grep -q '^figures of the cost model: links built in; reductions built in; host built in$' "$picture" ||
+    fail "topology: by which figures a job chooses"
+if [ "$(nproc)" -ge 2 ] && HOCKET_CALIBRATE=1 HOCKET_LOG=warn \
+    "$HOCKET_PROGRAM" run -n 2 -- "$HOCKET_PROGRAM" info --topology >"$picture" 2>"$picture.err"; then
+    grep -q 'calibration on .*: .* calibrated, .*; reductions calibrated; host built in$' "$picture" ||
+        grep -q 'nothing is measured' "$picture.err" || fail "topology: calibrated figures"
+fi
 if "$HOCKET_PROGRAM" info --topology "$clusters/uneven.json" >"$picture" 2>&1; then
     grep -q '^  host 3: 6 ranks (among 3-23), room for 4, 1 NUMA node, 1 NIC, 10 Gbit/s$' "$picture" ||
         fail "topology: a cluster"

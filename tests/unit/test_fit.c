@@ -94,6 +94,24 @@ static void noise_makes_no_ranges(void **state)
     assert_in_range(figures.ranges, 1, 2);
 }
 
+/* The last messages seem to take no longer the more bytes they have, the first no time but for their bytes. */
+static void noise_at_the_ends_does_not_make_messages_free(void **state)
+{
+    (void)state;
+    const hki_range_figures one = {UINT64_MAX, 1000000, 40960, 0, 0, false};
+    hki_fit_sample samples[HKI_FIT_SAMPLES_MOST];
+    hki_fit_quality quality[HKI_FIGURE_RANGES];
+    hki_link_figures figures;
+    uint32_t count = measure(&one, 1, 0, samples);
+    for (uint32_t i = 0; i < 4; i++) {
+        samples[i].one_way_ps = samples[i].exchange_ps = 2000 * samples[i].bytes;
+        samples[count - 1 - i].one_way_ps = samples[count - 1 - i].exchange_ps = UINT64_C(4000000000) + i * 100000000;
+    }
+    assert_int_equal(hki_fit_link(samples, count, UINT64_MAX, &figures, quality), HK_OK);
+    assert_true(figures.range[0].alpha_ps > 0);
+    assert_true(figures.range[figures.ranges - 1].beta_ps > 0);
+}
+
 static void what_cannot_be_fitted_is_refused(void **state)
 {
     (void)state;
@@ -115,6 +133,7 @@ int main(void)
         cmocka_unit_test(a_line_is_found_exactly),
         cmocka_unit_test(ranges_are_told_apart),
         cmocka_unit_test(noise_makes_no_ranges),
+        cmocka_unit_test(noise_at_the_ends_does_not_make_messages_free),
         cmocka_unit_test(what_cannot_be_fitted_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

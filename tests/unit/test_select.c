@@ -276,6 +276,23 @@ static void a_setting_may_say_for_which_sizes(void **state)
     leave(&at);
 }
 
+/* What is forced upon one chooser comes first there, is forgotten when it ends, and concerns no other. */
+static void one_chooser_can_be_forced(void **state)
+{
+    (void)state;
+    place here = place_of(1, 8, 8), there = place_of(1, 8, 8);
+    hki_call call = call_of(HKI_COLL_ALLREDUCE, 8);
+    const char *usual = chosen(&here, &call, 1 << 20);
+    assert_string_not_equal(usual, "flat");
+    hki_chooser_force(here.chooser, HKI_COLL_ALLREDUCE, hki_algorithm_find(HKI_COLL_ALLREDUCE, "flat"), 1);
+    assert_string_equal(chosen(&here, &call, 1 << 20), "flat");
+    assert_string_equal(chosen(&there, &call, 1 << 20), usual);
+    hki_chooser_force(here.chooser, HKI_COLL_ALLREDUCE, NULL, 1);
+    assert_string_equal(chosen(&here, &call, 1 << 20), usual);
+    leave(&here);
+    leave(&there);
+}
+
 static void expect_refusal(const char *setting, const hki_call *call, hk_status status, const char *word)
 {
     const hki_algorithm *algorithm = NULL;
@@ -332,6 +349,7 @@ int main(void)
         cmocka_unit_test(what_differs_between_ranks_changes_nothing),
         cmocka_unit_test(classes_of_sizes_cover_all),
         cmocka_unit_test(segments_grow_with_the_vector),
+        cmocka_unit_test(one_chooser_can_be_forced),
         cmocka_unit_test_teardown(a_setting_forces_and_forbids, forget),
         cmocka_unit_test_teardown(a_setting_may_say_for_which_sizes, forget),
         cmocka_unit_test_teardown(what_cannot_be_had_is_an_error, forget),

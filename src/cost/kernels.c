@@ -2,9 +2,10 @@
  * What a rank does by itself: copying, and reducing with every type and class of operators. Each figure is the best of
  * several samples, since what disturbs one only ever slows it down.
  */
-#include "tools/tune.h"
+#include "cost/points.h"
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "dtype/dtype.h"
 
 #include <stdlib.h>
@@ -41,46 +42,34 @@ static double best_us(const work *w)
     return best;
 }
 
-static void add_point(hki_tune_points *points, hki_tune_series series, hk_type type, hki_op_class operators, double us)
+static hk_status add_point(hki_tune_points *points, hki_tune_series series, hk_type type, hki_op_class operators,
+                           double us)
 {
-    if (points->count < HKI_TUNE_POINTS)
-        points->items[points->count++] = (hki_tune_point){
-            .series = series, .bytes = OPERAND, .type = (uint32_t)type, .operators = operators, .us = us};
+    const hki_tune_point point = {
+        .series = series, .bytes = OPERAND, .type = (uint32_t)type, .operators = operators, .us = us};
+    return hki_tune_point_add(points, &point);
 }
 
-static bool measure_all(work *w, hki_tune_points *points)
+static hk_status measure_all(work *w, hki_tune_points *points)
 {
-    add_point(points, HKI_TUNE_COPY, HK_UINT8, HKI_OPS_ADD, best_us(w));
+    HK_TRY(add_point(points, HKI_TUNE_COPY, HK_UINT8, HKI_OPS_ADD, best_us(w)));
     w->reduces = true;
     for (hk_type type = 0; type < HK_TYPE_COUNT; type++)
         for (uint32_t operators = HKI_OPS_ADD; operators <= HKI_OPS_COMPARE; operators++) {
-            if (hki_reducer_find(type, operators == HKI_OPS_COMPARE ? HK_MAX : HK_SUM, &w->reducer) != HK_OK) {
-                fprintf(stderr, "hocket tune: %s\n", hk_last_error());
-                return false;
-            }
-            add_point(points, HKI_TUNE_REDUCE, type, (hki_op_class)operators, best_us(w));
+            HK_TRY(hki_reducer_find(type, operators == HKI_OPS_COMPARE ? HK_MAX : HK_SUM, &w->reducer));
+            HK_TRY(add_point(points, HKI_TUNE_REDUCE, type, (hki_op_class)operators, best_us(w)));
         }
-    return true;
+    return HK_OK;
 }
 
-bool hki_tune_kernels(hki_tune_points *points)
+hk_status hki_tune_kernels(hki_tune_points *points)
 {
-    work w = {.out = aligned_alloc(LINE, OPERAND)};
-    bool good = w.out != NULL;
-    for (int i = 0; i < 2; i++) {
-        w.in[i] = aligned_alloc(LINE, OPERAND);
-        good = good && w.in[i];
-    }
-    if (good) {
-        memset(w.out, 0, OPERAND);
-        memset(w.in[0], 0, OPERAND); /* zeros are numbers in every type */
-        memset(w.in[1], 0, OPERAND);
-        good = measure_all(&w, points);
-    } else {
-        fprintf(stderr, "hocket tune: no memory for operands\n");
-    }
-    free(w.out);
-    free(w.in[0]);
-    free(w.in[1]);
-    return good;
+    unsigned char *operands = aligned_alloc(LINE, 3 * OPERAND);
+    if (!operands)
+        return hki_error(HK_ERR_NO_MEMORY, "no memory for operands");
+    memset(operands, 0, 3 * OPERAND); /* zeros are numbers in every type */
+    work w = {.out = operands, .in = {operands + OPERAND, operands + 2 * OPERAND}};
+    hk_status status = measure_all(&w, points);
+    free(operands);
+    return status;
 }

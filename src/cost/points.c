@@ -1,5 +1,5 @@
 /* From points to figures. */
-#include "tools/tune.h"
+#include "cost/points.h"
 
 #include "base/error.h"
 #include "cost/price.h"
@@ -7,6 +7,14 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+hk_status hki_tune_point_add(hki_tune_points *points, const hki_tune_point *point)
+{
+    if (points->count == HKI_TUNE_POINTS)
+        return hki_error(HK_ERR_NO_MEMORY, "more than %d points were measured", HKI_TUNE_POINTS);
+    points->items[points->count++] = *point;
+    return HK_OK;
+}
 
 static uint64_t ps(double us)
 {
@@ -49,7 +57,7 @@ static void collect(const hki_tune_points *points, uint32_t link, link_samples *
     }
 }
 
-static hk_status fit_link(const hki_tune_points *points, uint32_t link, hki_tuning *tuning)
+static hk_status fit_link(const hki_tune_points *points, uint32_t link, hki_origin origin, hki_tuning *tuning)
 {
     link_samples *all = malloc(sizeof *all);
     if (!all)
@@ -59,20 +67,21 @@ static hk_status fit_link(const hki_tune_points *points, uint32_t link, hki_tuni
     if (all->count > 0)
         status = hki_fit_link(all->items, all->count, all->eager, &tuning->figures.link[link], tuning->quality[link]);
     if (status == HK_OK && all->count > 0)
-        tuning->figures.link[link].origin = HKI_TUNED;
+        tuning->figures.link[link].origin = origin;
     free(all);
     return status;
 }
 
 /* Ranks nearer to each other than any two CPUs are here share one CPU, or the caches of the nearest: no other figures
  * can be found for them. */
-static void fill_nearer(hki_figures *figures)
+static void fill_nearer(hki_figures *figures, hki_origin origin)
 {
     uint32_t nearest = HKI_LINK_CORE;
-    while (nearest <= HKI_LINK_HOST && figures->link[nearest].origin != HKI_TUNED)
+    while (nearest <= HKI_LINK_HOST && figures->link[nearest].origin != origin)
         nearest++;
     for (uint32_t link = HKI_LINK_CORE; nearest <= HKI_LINK_HOST && link < nearest; link++)
-        figures->link[link] = figures->link[nearest];
+        if (figures->link[link].origin == HKI_BUILT_IN)
+            figures->link[link] = figures->link[nearest];
 }
 
 /* ---- reductions and copies ---- */
@@ -89,7 +98,7 @@ static const hki_tune_point *find_exchange(const hki_tune_points *points, uint64
 
 /* A message that is reduced as it arrives is not copied as well, so γ is what a reduction takes beyond a copy. Where
  * memory is the limit of both that may seem nothing: a tenth of the reduction is the least that is believed. */
-static void fit_reductions(const hki_tune_points *points, hki_figures *figures)
+static void fit_reductions(const hki_tune_points *points, hki_origin origin, hki_figures *figures)
 {
     double copy_us = 0;
     for (uint32_t i = 0; i < points->count; i++) {
@@ -103,7 +112,7 @@ static void fit_reductions(const hki_tune_points *points, hki_figures *figures)
             continue;
         double whole = point->us / kib;
         figures->gamma_ps[point->type][point->operators] = ps(fmax(whole - copy_us, whole / 10));
-        figures->reduce_origin = HKI_TUNED;
+        figures->reduce_origin = origin;
     }
 }
 
@@ -123,7 +132,7 @@ static hk_status price_turns(const hki_figures *figures, const hki_tune_point *p
 }
 
 /* The price of the all-reduce that was measured is a line over the figure that is sought: two prices give it. */
-static hk_status fit_turns(const hki_tune_points *points, hki_figures *figures)
+static hk_status fit_turns(const hki_tune_points *points, hki_origin origin, hki_figures *figures)
 {
     static const uint64_t trial = 1000000;
     uint64_t without, with;
@@ -141,12 +150,12 @@ static hk_status fit_turns(const hki_tune_points *points, hki_figures *figures)
     double slope = ((double)with - (double)without) / (double)trial;
     double found = slope > 0 ? (point->us * 1e6 - (double)without) / slope : 0;
     figures->switch_ps = found > 1 ? (uint64_t)found : 1;
-    figures->host_origin = HKI_TUNED;
+    figures->host_origin = origin;
     return HK_OK;
 }
 
 /* What all pairs moved together. If each was as fast as a pair alone, memory was not in the way. */
-static void fit_together(const hki_tune_points *points, hki_figures *figures)
+static void fit_together(const hki_tune_points *points, hki_origin origin, hki_figures *figures)
 {
     static const double noticeable = 1.15;
     for (uint32_t i = 0; i < points->count; i++) {
@@ -156,19 +165,18 @@ static void fit_together(const hki_tune_points *points, hki_figures *figures)
         const hki_tune_point *alone = find_exchange(points, point->bytes, point->link);
         bool shared = alone && point->us > noticeable * alone->us;
         figures->memory_rate = shared ? (uint64_t)((double)point->bytes * point->ranks / (point->us * 1e-6)) : 0;
-        figures->host_origin = HKI_TUNED;
+        figures->host_origin = origin;
     }
 }
 
-hk_status hki_tune_fit(const hki_tune_points *points, hki_tuning *tuning)
+hk_status hki_tune_fit(const hki_tune_points *points, hki_origin origin, hki_tuning *tuning)
 {
     hki_figures *figures = &tuning->figures;
-    *tuning = (hki_tuning){.figures = hki_figures_built_in};
     for (uint32_t link = 0; link < HKI_LINK_CLASSES; link++)
-        HK_TRY(fit_link(points, link, tuning));
-    fill_nearer(figures);
-    fit_reductions(points, figures);
-    HK_TRY(fit_turns(points, figures));
-    fit_together(points, figures);
+        HK_TRY(fit_link(points, link, origin, tuning));
+    fill_nearer(figures, origin);
+    fit_reductions(points, origin, figures);
+    HK_TRY(fit_turns(points, origin, figures));
+    fit_together(points, origin, figures);
     return HK_OK;
 }
