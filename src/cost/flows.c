@@ -46,7 +46,10 @@ static void set_end(hki_flows *flows, uint32_t slot, hki_flow_end end)
         *first = UINT32_MAX;
     else if (*first != UINT32_MAX && ends_before(&end, &flows->ends[*first]))
         *first = slot;
-    flows->soonest_known = false;
+    if (flows->soonest == slot)
+        flows->soonest_known = false;
+    else if (flows->soonest_known && (flows->soonest == UINT32_MAX || ends_before(&end, &flows->ends[flows->soonest])))
+        flows->soonest = end.at == UINT64_MAX ? flows->soonest : slot;
 }
 
 hk_status hki_flows_open(hki_flows *flows, const hki_cluster *cluster, const hki_figures *figures, uint32_t most)

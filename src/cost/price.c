@@ -50,6 +50,7 @@ struct hki_pricer {
     size_t bytes;
     uint64_t *lengths; /* of steps, for the walk that is made */
     uint32_t length_count;
+    uint64_t walked;         /* steps */
     hki_cluster *smaller[2]; /* a fourth of the ranks that are walked at most, and those; NULL: not yet asked for */
     hki_pricer *of_smaller[2];
 };
@@ -119,6 +120,14 @@ hk_status hki_pricer_new(const hki_cluster *cluster, const hki_figures *figures,
 const hki_cluster *hki_pricer_cluster(const hki_pricer *pricer)
 {
     return pricer->cluster;
+}
+
+uint64_t hki_pricer_walked(const hki_pricer *pricer)
+{
+    uint64_t steps = pricer->walked;
+    for (int i = 0; i < 2; i++)
+        steps += pricer->of_smaller[i] ? hki_pricer_walked(pricer->of_smaller[i]) : 0;
+    return steps;
 }
 
 void hki_pricer_free(hki_pricer *pricer)
@@ -288,6 +297,7 @@ static hk_status price_walk(hki_pricer *pricer, const hki_model *model, const hk
     }
     hki_sizes sizes = hki_price_sizes(call->collective, call->ranks, bytes, (uint32_t)hk_type_size(model->type));
     hki_traces_measure(m->traces, &sizes, pricer->lengths);
+    pricer->walked += steps;
     HK_TRY(hki_walk(model, m->traces, pricer->lengths, m->paths, price));
     price->floor_ps = least_for_memory(pricer, m);
     return HK_OK;
