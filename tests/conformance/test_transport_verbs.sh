@@ -63,8 +63,10 @@ grep -q '2 ranks over tcp,' "$work/log" || { echo "FAILED: tcp was not used" && 
 [ "$(grep -c 'transport verbs is not usable.*HOCKET_VERBS_GID' "$work/log")" -eq 2 ] ||
     { echo "FAILED: not one warning a rank" && tail "$work/log" && exit 1; }
 HOCKET_TRANSPORT=verbs hosts >"$work/log" 2>&1 && echo "FAILED: forced without an address" && exit 1
-grep -q 'no RoCE address' "$work/log" || { echo "FAILED: the error does not say why" && tail "$work/log" && exit 1; }
+grep -q 'no RoCE address.*HOCKET_VERBS_GID=99' "$work/log" || { echo "FAILED: the error does not say why" && tail "$work/log" && exit 1; }
 unset HOCKET_VERBS_GID
+HOCKET_TRANSPORT=verbs HOCKET_VERBS_DEVICE=fake0:1x hosts >"$work/log" 2>&1 && echo "FAILED: a port that is no number" && exit 1
+grep -q 'fake0:1x' "$work/log" || { echo "FAILED: the error does not say what was asked for" && tail "$work/log" && exit 1; }
 export HOCKET_VERBS_LIBRARY=$work/nothing
 attempt "no library" hosts
 grep -q '2 ranks over tcp,' "$work/log" || { echo "FAILED: tcp was not used" && tail "$work/log" && exit 1; }

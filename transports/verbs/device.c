@@ -82,7 +82,8 @@ static int listed(const char *list, const char *device, uint8_t number)
     for (int place = 0; *list != '\0'; place++) {
         size_t length = strcspn(list, ","), name = strcspn(list, ",:");
         bool same = strlen(device) == name && memcmp(list, device, name) == 0;
-        if (same && (name == length || strtoul(list + name + 1, NULL, 10) == number))
+        char *end = NULL;
+        if (same && (name == length || (strtoul(list + name + 1, &end, 10) == number && end == list + length)))
             return place;
         list += length + (list[length] == ',');
     }
@@ -258,8 +259,12 @@ static hk_status open_port(hk_transport *transport, struct ibv_context *context,
     port->on_demand = pages_on_demand(context);
     errno = 0;
     if (!choose_gid(port, attributes.gid_tbl_len)) {
+        const char *choice = setting(transport, "VERBS_GID");
+        char what[HKI_VERBS_REASON] = "no RoCE address (GID) is usable; HOCKET_VERBS_GID chooses one";
+        if (*choice != '\0')
+            snprintf(what, sizeof what, "no RoCE address (GID) is what HOCKET_VERBS_GID=%.128s asks for", choice);
         errno = EADDRNOTAVAIL;
-        return refuse(port, "no RoCE address (GID) is usable; HOCKET_VERBS_GID chooses one");
+        return refuse(port, what);
     }
     port->pd = library->alloc_pd(context);
     port->channel = library->create_comp_channel(context);
