@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "cost/crowding.h"
 #include "cost/events.h"
 #include "cost/flows.h"
 #include "cost/moment.h"
@@ -54,11 +55,6 @@ typedef struct rank_state {
     uint64_t sent;
 } rank_state;
 
-/* What a rank of a host with more ranks than cores pays. */
-typedef struct crowding {
-    uint64_t ranks, capacity, turn_ps;
-} crowding;
-
 typedef struct walk {
     const hki_model *model;
     const hki_traces *traces;
@@ -66,7 +62,7 @@ typedef struct walk {
     const hki_path *paths;
     step_state *steps;
     rank_state *ranks;
-    crowding *crowded; /* by traced rank */
+    hki_crowding *crowded; /* by traced rank */
     hki_events events;
     uint32_t complete;
     hki_flows flows;
@@ -118,8 +114,7 @@ static inline rank_state *rank_of(walk *w, uint32_t step)
 /* Time of a rank's core for what takes so long on a core of its own. */
 static inline uint64_t core_time(const walk *w, uint32_t rank, uint64_t ps)
 {
-    const crowding *crowd = &w->crowded[rank];
-    return crowd->ranks > crowd->capacity ? ps * crowd->ranks / crowd->capacity : ps;
+    return hki_crowded_ps(&w->crowded[rank], ps);
 }
 
 /* The core moves bytes, as soon as it can: returns when it has. */
@@ -224,7 +219,7 @@ static uint64_t mean_latency(const walk *w, uint32_t send)
 static uint64_t latency(const walk *w, uint32_t send)
 {
     const step_state *state = &w->steps[send];
-    const crowding *crowd = &w->crowded[w->traces->steps[w->traces->steps[send].mate].rank];
+    const hki_crowding *crowd = &w->crowded[w->traces->steps[w->traces->steps[send].mate].rank];
     uint64_t free = w->paths ? mean_latency(w, send) : free_latency(state->range);
     return free + state->hops_ps + crowd->turn_ps;
 }
@@ -496,27 +491,18 @@ static void run(walk *w)
     }
 }
 
-static crowding crowding_of(const hki_model *model, uint32_t host)
-{
-    const hki_cluster_host *at = &model->cluster->hosts[host];
-    crowding crowd = {.ranks = at->ranks, .capacity = at->capacity};
-    if (at->ranks > at->capacity)
-        crowd.turn_ps = model->figures->switch_ps * at->ranks / at->capacity / 2;
-    return crowd;
-}
-
 /* Of every rank; where some stand for all, the host that is most crowded counts. */
 static void find_crowding(walk *w)
 {
     const hki_cluster *cluster = w->model->cluster;
-    crowding worst = {.capacity = 1};
+    hki_crowding worst = {.capacity = 1};
     for (uint32_t host = 0; w->paths && host < cluster->host_count; host++) {
-        crowding crowd = crowding_of(w->model, host);
+        hki_crowding crowd = hki_crowding_of(w->model, host);
         if (crowd.ranks * worst.capacity > worst.ranks * crowd.capacity)
             worst = crowd;
     }
     for (uint32_t i = 0; i < w->traces->count; i++)
-        w->crowded[i] = w->paths ? worst : crowding_of(w->model, cluster->seats[w->traces->rank[i]].host);
+        w->crowded[i] = w->paths ? worst : hki_crowding_of(w->model, cluster->seats[w->traces->rank[i]].host);
 }
 
 /* Whether a message of these bytes waits for its receiver, over the link that it takes. */
