@@ -7,7 +7,6 @@
 /* A time, and what the chain of steps that leads to it spent. */
 typedef struct hki_moment {
     uint64_t at, alpha, beta, gamma, contention;
-    uint32_t rounds;
 } hki_moment;
 
 static inline const hki_moment *hki_later(const hki_moment *a, const hki_moment *b)

@@ -44,10 +44,11 @@ typedef struct hki_model {
     hki_op_class operators; /* and by what */
 } hki_model;
 
-/* Of the rank that ends last. The parts of `total_ps` are those of the critical path, and add up to it. */
+/* Of the rank that ends last, but for rounds and bytes. The parts of `total_ps` are those of the critical path, and add
+ * up to it. */
 typedef struct hki_price {
     uint64_t total_ps, alpha_ps, beta_ps, gamma_ps, contention_ps;
-    uint32_t rounds;     /* messages on the critical path */
+    uint32_t rounds;     /* most messages in a row, each of which waits for the one before */
     uint64_t bytes_sent; /* by the busiest of the ranks looked at */
     uint64_t floor_ps;   /* what its bytes take to pass the one memory that there is, in however many segments; or 0 */
 } hki_price;

@@ -37,6 +37,7 @@ typedef struct step_state {
     hki_moment mark;  /* messages: when posted; then when complete */
     hki_moment moved; /* SEND: when its core has moved the bytes; RECV: when it has, and they have arrived */
     uint32_t waits, flow;
+    uint32_t rounds;               /* messages in a row, each of which waits for the one before, up to this step */
     uint32_t next[2], previous[2]; /* in its sender's list [0], in the receiver's [1] */
     uint8_t phase;
     const hki_range_figures *range;      /* SEND, once it is posted */
@@ -67,8 +68,9 @@ typedef struct walk {
     uint32_t complete;
     hki_flows flows;
     hki_moment end;
-    uint32_t last; /* rank that ended last */
-    bool in_order; /* ranks make their steps in program order */
+    uint32_t last;   /* rank that ended last */
+    uint32_t rounds; /* of the step with the most */
+    bool in_order;   /* ranks make their steps in program order */
     bool no_memory;
 } walk;
 
@@ -235,7 +237,6 @@ static void begin_flow(walk *w, uint32_t send, uint64_t now)
     to->in_busy = true;
     hki_moment moved = move_bytes(w, receiver, &state->left, w->bytes[send], state->range->core_ps);
     hki_spend_alpha(&moved, latency(w, send)); /* the last byte is seen so late */
-    moved.rounds = moved.rounds > state->left.rounds ? moved.rounds : state->left.rounds + 1;
     w->steps[step->mate].moved = moved;
     uint64_t begin = now + state->range->overhead_ps;
     if (w->paths || w->bytes[send] == 0) {
@@ -367,7 +368,6 @@ static void on_flown(walk *w, uint32_t send, uint64_t now)
         hki_spend_contention(&end, now - end.at);
     arrival = end;
     hki_spend_alpha(&arrival, latency(w, send));
-    arrival.rounds++;
     state->left = arrival;
     push(w, arrival.at, ARRIVED, send);
     w->ranks[receiver].in = end;
@@ -398,10 +398,12 @@ static bool receives(const hki_trace_step *step)
     return step->verb == HKI_VERB_RECV || step->verb == HKI_VERB_RECV_REDUCE;
 }
 
-static void let_go(walk *w, uint32_t index, const hki_moment *now)
+static void let_go(walk *w, uint32_t index, const hki_moment *now, uint32_t rounds)
 {
     step_state *state = &w->steps[index];
     state->ready = *hki_later(&state->ready, now);
+    if (rounds > state->rounds)
+        state->rounds = rounds;
     if (--state->waits == 0)
         become_ready(w, index);
 }
@@ -413,16 +415,30 @@ static void let_go_behind(walk *w, uint32_t recv, const hki_moment *now)
     uint32_t end = w->traces->first[steps[recv].rank + 1];
     for (uint32_t i = recv + 1; i < end; i++) {
         bool last = receives(&steps[i]);
-        let_go(w, i, now);
+        let_go(w, i, now, w->steps[recv].rounds);
         if (last)
             break;
     }
+}
+
+/* What was received has come in one round more than its SEND had behind it. */
+static uint32_t count_rounds(walk *w, uint32_t index)
+{
+    const hki_trace_step *step = &w->traces->steps[index];
+    step_state *state = &w->steps[index];
+    bool came = receives(step) && (w->bytes[index] || step->signal);
+    if (came && w->steps[step->mate].rounds >= state->rounds)
+        state->rounds = w->steps[step->mate].rounds + 1;
+    if (state->rounds > w->rounds)
+        w->rounds = state->rounds;
+    return state->rounds;
 }
 
 static void on_done(walk *w, uint32_t index)
 {
     const hki_trace_step *step = &w->traces->steps[index];
     const hki_moment *end = &w->steps[index].mark;
+    uint32_t rounds = count_rounds(w, index);
     w->complete++;
     if (end->at > w->end.at || w->complete == 1) {
         w->end = *end;
@@ -430,7 +446,7 @@ static void on_done(walk *w, uint32_t index)
     }
     const uint32_t *successors = w->traces->successors + step->first_successor;
     for (uint32_t i = 0; i < step->successor_count; i++)
-        let_go(w, successors[i], end);
+        let_go(w, successors[i], end, rounds);
     if (w->in_order && receives(step))
         let_go_behind(w, index, end);
 }
@@ -572,7 +588,7 @@ static void report(const walk *w, hki_price *price)
                          .beta_ps = end.beta,
                          .gamma_ps = end.gamma,
                          .contention_ps = end.contention,
-                         .rounds = end.rounds};
+                         .rounds = w->rounds};
     for (uint32_t i = 0; i < w->traces->count; i++)
         price->bytes_sent = w->ranks[i].sent > price->bytes_sent ? w->ranks[i].sent : price->bytes_sent;
 }

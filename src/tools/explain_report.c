@@ -91,7 +91,9 @@ static void print_candidates(FILE *out, const hki_explanation *explanation)
     for (uint32_t i = 0; i < explanation->count; i++)
         if (explanation->candidates[i].candidacy == HKI_PRICED)
             print_candidate(out, explanation, &explanation->candidates[i]);
-    fprintf(out, "parts and rounds (messages in a row) are those of the rank that ends last, bytes of the busiest\n");
+    fprintf(
+        out,
+        "parts are those of the rank that ends last, rounds the most messages in a row, bytes of the busiest rank\n");
     print_preference(out, explanation);
     for (uint32_t i = 0; i < explanation->count; i++)
         if (explanation->candidates[i].candidacy != HKI_PRICED)
