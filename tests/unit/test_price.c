@@ -182,6 +182,27 @@ static void closed_forms_come_out(void **state)
     }
 }
 
+/* Priced by the first ranks, as if these went on. One flow at a time leaves a host, so that nothing is shared. */
+static void rings_among_very_many_ranks_keep_their_form(void **state)
+{
+    (void)state;
+    const hki_figures figures = textbook(ALPHA, ALPHA, BETA, GAMMA);
+    hki_cluster *cluster = cluster_of(128, 8, 8);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        const form *f = &forms[i];
+        if (strcmp(f->name, "ring") != 0)
+            continue;
+        const hki_algorithm *algorithm = hki_algorithm_find(f->collective, f->name);
+        hki_call call = call_of(f->collective, cluster->rank_count, 1);
+        call.levels = cluster->levels;
+        double p = cluster->rank_count, n = 4096;
+        double wanted = f->alpha(p, 1) * ALPHA + f->beta(p, 1) * n * BETA + f->gamma(p, 1) * n * GAMMA;
+        hki_price price = price_of(&figures, cluster, algorithm, &call, 4096 * 1024, false);
+        expect_near(price.total_ps, wanted, 1e-6, algorithm, cluster->rank_count);
+    }
+    hki_cluster_free(cluster);
+}
+
 /* Whose ranks take messages in program order though they do not depend on each other: that adds to the rounds. */
 static bool waits_more_than_it_must(const hki_algorithm *algorithm)
 {
@@ -395,6 +416,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(closed_forms_come_out),
+        cmocka_unit_test(rings_among_very_many_ranks_keep_their_form),
         cmocka_unit_test(rounds_and_bytes_are_the_algorithms_own),
         cmocka_unit_test(few_ranks_tell_on_one_host),
         cmocka_unit_test(few_ranks_tell_on_several_hosts),
