@@ -14,7 +14,8 @@
 #include "base/settings.h"
 
 #define FORMAT "hocket-tuning-1"
-static const int64_t most_ps = INT64_C(1) << 50; /* 19 minutes: more is nonsense */
+static const int64_t most_ps = INT64_C(1) << 40; /* a second, for a message or a KiB: more is nonsense */
+static const uint64_t least_rate = 1000000;      /* bytes a second: less is, too, and times would not fit */
 
 /* ---- reading ---- */
 
@@ -32,6 +33,14 @@ static hk_status read_integer(const hki_json *object, const char *name, const ch
         return wrong(name, where, member, "whole number in range");
     *result = (uint64_t)value;
     return HK_OK;
+}
+
+/* Bytes a second, or 0: never in the way. */
+static hk_status read_rate(const hki_json *object, const char *name, const char *where, const char *member,
+                           uint64_t *rate)
+{
+    HK_TRY(read_integer(object, name, where, member, INT64_MAX, rate));
+    return *rate == 0 || *rate >= least_rate ? HK_OK : wrong(name, where, member, "rate from 1 MB/s on, or 0");
 }
 
 static hk_status read_text(const hki_json *object, const char *name, const char *member, char *to, size_t bytes)
@@ -119,8 +128,8 @@ static hk_status read_host(const hki_json *document, const char *name, hki_figur
     figures->host_origin = HKI_TUNED;
     HK_TRY(read_integer(host, name, "host", "step_ps", most_ps, &figures->step_ps));
     HK_TRY(read_integer(host, name, "host", "switch_ps", most_ps, &figures->switch_ps));
-    HK_TRY(read_integer(host, name, "host", "memory_rate", INT64_MAX, &figures->memory_rate));
-    return read_integer(host, name, "host", "nic_rate", INT64_MAX, &figures->nic_rate);
+    HK_TRY(read_rate(host, name, "host", "memory_rate", &figures->memory_rate));
+    return read_rate(host, name, "host", "nic_rate", &figures->nic_rate);
 }
 
 static hk_status read_document(const hki_json *document, const char *name, hki_tuning *tuning)

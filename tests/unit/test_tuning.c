@@ -125,6 +125,8 @@ static void nonsense_is_refused_by_name(void **state)
         {HEAD ", \"links\": [{\"class\": \"tcp\", \"ranges\": [{\"alpha_ps\": 1.5}]}]}", "alpha_ps"},
         {HEAD ", \"gamma_ps_per_kib\": [{\"type\": \"float33\"}]}", "type"},
         {HEAD ", \"host\": {}}", "step_ps"},
+        {HEAD ", \"host\": {\"step_ps\": 1, \"switch_ps\": 1125899906842624}}", "switch_ps"},
+        {HEAD ", \"host\": {\"step_ps\": 1, \"switch_ps\": 1, \"memory_rate\": 1, \"nic_rate\": 0}}", "memory_rate"},
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         hki_tuning tuning;
