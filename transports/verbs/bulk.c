@@ -88,6 +88,10 @@ static bool post_share(hki_lane *lane, hki_put *put, uint32_t number)
 {
     hk_link *link = lane->link;
     uint32_t index = (uint32_t)(lane - link->lane);
+    if (put->region->key[index] == NULL) { /* its keys were revoked, and it could not be registered again */
+        give_up(link);
+        return false;
+    }
     while (put->at[index] < put->end[index]) {
         uint64_t left = put->end[index] - put->at[index], bytes = piece(lane, left);
         bool last = bytes == left;
