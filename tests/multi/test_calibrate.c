@@ -1,7 +1,7 @@
 /* HOCKET_CALIBRATE: links are measured as ranks join, and all ranks hold the same figures afterwards. */
 #include "../support/ranks.h"
 
-#include "base/json.h"
+#include "base/settings.h"
 #include "comm/comm.h"
 #include "cost/pack.h"
 #include "cost/tuning.h"
@@ -53,17 +53,22 @@ static int note_figures(hk_comm *comm, int rank, void *argument)
     return 0;
 }
 
-static job *run(int ranks, const char *settings)
+static void check_alike(const job *of, int ranks)
 {
-    const ranks_options options = {.settings = settings};
-    job *of = ranks_shared(sizeof *of);
-    assert_int_equal(ranks_run(ranks, &options, note_figures, of), 0);
     unsigned char packed[2][HKI_PACKED_FIGURES_MOST];
     size_t bytes = hki_figures_pack(&of->figures[0], packed[0]);
     for (int rank = 1; rank < ranks; rank++) {
         assert_int_equal(hki_figures_pack(&of->figures[rank], packed[1]), bytes);
         assert_memory_equal(packed[1], packed[0], bytes);
     }
+}
+
+static job *run(int ranks, const char *settings)
+{
+    const ranks_options options = {.settings = settings};
+    job *of = ranks_shared(sizeof *of);
+    assert_int_equal(ranks_run(ranks, &options, note_figures, of), 0);
+    check_alike(of, ranks);
     return of;
 }
 
@@ -74,8 +79,9 @@ static void check_measured(const job *of)
     assert_int_equal(link->origin, HKI_CALIBRATED);
     assert_int_equal(figures->reduce_origin, HKI_CALIBRATED);
     assert_non_null(strstr(figures->source, "calibration"));
-    assert_in_range(hki_figures_range(link, 8)->alpha_ps, 1, UINT64_C(1) << 40);
-    assert_in_range(link->range[link->ranges - 1].beta_ps, 1, UINT64_C(1) << 40);
+    assert_in_range(link->ranges, 1, HKI_FIGURE_RANGES);
+    for (uint32_t i = 0; i < link->ranges; i++) /* either may be lost in the noise of a busy machine, but not both */
+        assert_in_range(link->range[i].alpha_ps + link->range[i].beta_ps, 1, UINT64_C(1) << 50);
     assert_memory_not_equal(link->range, hki_figures_built_in.link[of->link].range, sizeof link->range);
     assert_in_range(figures->copy_ps, 1, UINT64_C(1) << 40);
     assert_in_range(figures->gamma_ps[HK_FLOAT32][HKI_OPS_ADD], 1, UINT64_C(1) << 40);
@@ -100,6 +106,33 @@ static void tcp_is_measured(void **state)
     for (int link = 0; link < HKI_LINK_CLASSES; link++)
         if (link != HKI_LINK_LOOPBACK)
             assert_int_equal(of->figures[0].link[link].origin, HKI_BUILT_IN);
+}
+
+/* Ranks 0 and 1 are on one host, rank 2 is on another, as they say. */
+static int join_two_hosts(hk_comm *comm, int rank, void *argument)
+{
+    job *of = argument;
+    hk_options options = ranks_join(rank, 3, of->store);
+    setenv("HOCKET_HOST", rank < 2 ? "one" : "other", 1);
+    hki_settings_reset();
+    EXPECT_OK(hk_comm_create(&options, &comm));
+    EXPECT(note_figures(comm, rank, of) == 0);
+    EXPECT_OK(hk_comm_free(comm));
+    return RANKS_FREED;
+}
+
+static void each_kind_of_link_is_measured(void **state)
+{
+    (void)state;
+    const ranks_options options = {.settings = "HOCKET_CALIBRATE=1 HOCKET_TRANSPORT=shm,tcp", .no_context = true};
+    job *of = ranks_shared(sizeof *of);
+    of->store = ranks_store_new();
+    assert_int_equal(ranks_run(3, &options, join_two_hosts, of), 0);
+    ranks_store_free(of->store);
+    check_alike(of, 3);
+    check_measured(of);
+    assert_int_equal(of->figures[0].link[HKI_LINK_TCP].origin, HKI_CALIBRATED);
+    assert_int_equal(of->figures[0].link[HKI_LINK_LOOPBACK].origin, HKI_BUILT_IN);
 }
 
 /* What a program may not use can still be what shows a link best. */
@@ -232,10 +265,14 @@ static void a_rank_lost_over_tcp_ends_creation(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shared_memory_is_measured),          cmocka_unit_test(tcp_is_measured),
-        cmocka_unit_test(what_is_forbidden_can_be_measured),  cmocka_unit_test(nothing_is_measured_unasked),
-        cmocka_unit_test(tuned_figures_are_replaced),         cmocka_unit_test(more_ranks_than_cores_are_not_measured),
-        cmocka_unit_test(a_rank_lost_over_shm_ends_creation), cmocka_unit_test(a_rank_lost_over_tcp_ends_creation)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(shared_memory_is_measured),
+                                       cmocka_unit_test(tcp_is_measured),
+                                       cmocka_unit_test(each_kind_of_link_is_measured),
+                                       cmocka_unit_test(what_is_forbidden_can_be_measured),
+                                       cmocka_unit_test(nothing_is_measured_unasked),
+                                       cmocka_unit_test(tuned_figures_are_replaced),
+                                       cmocka_unit_test(more_ranks_than_cores_are_not_measured),
+                                       cmocka_unit_test(a_rank_lost_over_shm_ends_creation),
+                                       cmocka_unit_test(a_rank_lost_over_tcp_ends_creation)};
     return keep_cpus(2) && have_cores() ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
 }
