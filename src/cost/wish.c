@@ -78,9 +78,12 @@ static bool overlap(const hki_wish *a, const hki_wish *b)
 
 static hk_status check_against(const hki_wishes *before, const hki_wish *wish)
 {
-    for (uint32_t i = 0; i < before->count && !wish->forbids; i++) {
+    for (uint32_t i = 0; i < before->count; i++) {
         const hki_wish *other = &before->items[i];
-        if (!other->forbids && other->algorithm != wish->algorithm &&
+        if (other->forbids != wish->forbids && other->algorithm == wish->algorithm && overlap(other, wish))
+            return hki_error(HK_ERR_SETTING, "HOCKET_ALGORITHM: asks for %s for %s of some size, and forbids it there",
+                             wish->algorithm->name, hki_collective_name(wish->algorithm->collective));
+        if (!other->forbids && !wish->forbids && other->algorithm != wish->algorithm &&
             other->algorithm->collective == wish->algorithm->collective && overlap(other, wish))
             return hki_error(HK_ERR_SETTING, "HOCKET_ALGORITHM: names both %s and %s for %s of the same size",
                              other->algorithm->name, wish->algorithm->name,

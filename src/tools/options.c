@@ -60,7 +60,7 @@ static bool read_figure(const char **text, char behind, double *value)
 {
     char *end;
     *value = strtod(*text, &end);
-    bool good = end != *text && *end == behind && isfinite(*value) && *value >= 0 && *value <= 1e9;
+    bool good = end != *text && *end == behind && isfinite(*value) && *value >= 0 && *value <= 1e6;
     *text = end + (*end != '\0');
     return good;
 }

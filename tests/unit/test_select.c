@@ -352,6 +352,8 @@ static void what_cannot_be_had_is_an_error(void **state)
         expect_refusal(ranges[i], &call, HK_ERR_SETTING, "64K-");
     expect_refusal("alltoallv:pairwise@64K-", &call, HK_ERR_SETTING, "know its size");
     expect_refusal("allgather:neighbour_exchange", &odd, HK_ERR_UNSUPPORTED, "even");
+    expect_refusal("allreduce:ring,allreduce:^ring", &call, HK_ERR_SETTING, "forbids it there");
+    expect_refusal("allreduce:^ring@1M-,allreduce:ring@64K-", &call, HK_ERR_SETTING, "forbids it there");
     expect_refusal("gatherv:^linear", &(hki_call){.collective = HKI_COLL_GATHERV, .ranks = 3, .commutative = true},
                    HK_ERR_UNSUPPORTED, "forbids");
     call.commutative = false;
