@@ -318,7 +318,8 @@ static hki_price grow(const hki_price *from, const hki_price *to, uint64_t parts
                        .gamma_ps = go_on(from->gamma_ps, to->gamma_ps, parts),
                        .contention_ps = go_on(from->contention_ps, to->contention_ps, parts),
                        .rounds = (uint32_t)go_on(from->rounds, to->rounds, parts),
-                       .bytes_sent = go_on(from->bytes_sent, to->bytes_sent, parts)};
+                       .bytes_sent = go_on(from->bytes_sent, to->bytes_sent, parts),
+                       .messages_sent = (uint32_t)go_on(from->messages_sent, to->messages_sent, parts)};
     price.total_ps = price.alpha_ps + price.beta_ps + price.gamma_ps + price.contention_ps;
     return price;
 }
@@ -521,6 +522,7 @@ static hk_status price_parts(hki_pricer *pricer, const hki_model *model, const h
         price->contention_ps += one.contention_ps;
         price->rounds += one.rounds;
         price->bytes_sent += one.bytes_sent;
+        price->messages_sent += one.messages_sent;
         price->floor_ps += one.floor_ps;
     }
     return HK_OK;

@@ -48,9 +48,10 @@ typedef struct hki_model {
  * up to it. */
 typedef struct hki_price {
     uint64_t total_ps, alpha_ps, beta_ps, gamma_ps, contention_ps;
-    uint32_t rounds;     /* most messages in a row, each of which waits for the one before */
-    uint64_t bytes_sent; /* by the busiest of the ranks looked at */
-    uint64_t floor_ps;   /* what its bytes take to pass the one memory that there is, in however many segments; or 0 */
+    uint32_t rounds;        /* most messages in a row, each of which waits for the one before */
+    uint64_t bytes_sent;    /* by the busiest of the ranks looked at */
+    uint32_t messages_sent; /* likewise */
+    uint64_t floor_ps; /* what its bytes take to pass the one memory that there is, in however many segments; or 0 */
 } hki_price;
 
 /* Remembers traces between prices. cluster and figures are borrowed. HK_ERR_NO_MEMORY. */

@@ -54,6 +54,7 @@ typedef struct rank_state {
     list held;          /* others that have left and wait for the way in */
     bool out_busy, in_busy;
     uint64_t sent;
+    uint32_t messages;
 } rank_state;
 
 typedef struct walk {
@@ -342,6 +343,7 @@ static void on_made(walk *w, uint32_t index, uint64_t now)
     if (step->verb == HKI_VERB_SEND) {
         look_up(w, index);
         r->sent += w->bytes[index];
+        r->messages++;
         append(w, &r->sends, index, 0);
         if (state->range->rendezvous)
             append(w, &rank_of(w, step->mate)->waiting, index, 1);
@@ -589,8 +591,11 @@ static void report(const walk *w, hki_price *price)
                          .gamma_ps = end.gamma,
                          .contention_ps = end.contention,
                          .rounds = w->rounds};
-    for (uint32_t i = 0; i < w->traces->count; i++)
-        price->bytes_sent = w->ranks[i].sent > price->bytes_sent ? w->ranks[i].sent : price->bytes_sent;
+    for (uint32_t i = 0; i < w->traces->count; i++) {
+        const rank_state *r = &w->ranks[i];
+        price->bytes_sent = r->sent > price->bytes_sent ? r->sent : price->bytes_sent;
+        price->messages_sent = r->messages > price->messages_sent ? r->messages : price->messages_sent;
+    }
 }
 
 hk_status hki_walk(const hki_model *model, const hki_traces *traces, const uint64_t *bytes, const hki_path *paths,

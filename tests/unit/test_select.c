@@ -120,6 +120,8 @@ static void ranks_that_take_turns_wait_as_rarely_as_can_be(void **state)
         assert_string_equal(chosen_once(ranks, 2, HKI_COLL_BROADCAST, 1 << 20), "circulant");
     }
     assert_string_equal(chosen_once(8, 2, HKI_COLL_ALLGATHER, 512 << 10), "direct");
+    assert_string_equal(chosen_once(4, 2, HKI_COLL_ALLREDUCE, 1 << 20), "rabenseifner");
+    assert_string_equal(chosen_once(8, 2, HKI_COLL_ALLREDUCE, 1 << 20), "rabenseifner");
 }
 
 /* Many ranks are not all connected with each other by a call that can do without. */
