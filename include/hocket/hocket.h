@@ -236,15 +236,15 @@ HK_API int hk_comm_world_rank(const hk_comm *comm);
 HK_API const char *hk_comm_last_error(const hk_comm *comm);
 
 /* Cuts comm by colour: ranks of equal colour (≥ 0) form a new communicator, ordered by (key, rank). A negative colour
- * (HK_UNDEFINED) takes part but gets NULL. Collective over comm; makes no connection. */
+ * (HK_UNDEFINED) takes part but gets NULL. Collective over comm: one small exchange among its ranks. */
 #define HK_UNDEFINED (-1)
 HK_API hk_status hk_comm_split(hk_comm *comm, int color, int key, hk_comm **result);
 
 /* A communicator of the listed ranks of comm, in the listed order. Called by the listed ranks only, each with the same
- * list and tag. Errors: HK_ERR_ARGUMENT (a rank twice, or the caller not listed), HK_ERR_ROOT. */
+ * list and tag; waits for them. Errors: HK_ERR_ARGUMENT (a rank twice, or the caller not listed), HK_ERR_ROOT. */
 HK_API hk_status hk_comm_create_group(hk_comm *comm, const int *ranks, int count, int tag, hk_comm **result);
 
-/* A communicator of the same ranks, with operations and messages of its own. Collective. */
+/* A communicator of the same ranks, with operations and messages of its own. Collective: one small exchange. */
 HK_API hk_status hk_comm_dup(hk_comm *comm, hk_comm **result);
 
 /* Waits for the operations in flight on comm (their requests are freed with it), then frees it; the last one of a

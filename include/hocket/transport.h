@@ -42,7 +42,7 @@ typedef enum hk_transport_result {
 
 /* The header of every frame. The core fills it; a transport carries it and may pack it. */
 typedef struct hk_frame {
-    uint32_t communicator; /* low half of the communicator's id */
+    uint32_t communicator; /* what its ranks have agreed to call it; equal at both ends */
     uint32_t operation; /* low half of the operation number, or a point-to-point tag; any 32 bits, as are the others */
     uint32_t fingerprint; /* of the call that sent it */
     uint32_t ordinal;     /* n-th message from this sender to this receiver in the operation */

@@ -433,6 +433,7 @@ uint32_t hki_fingerprint(const hki_arguments *arguments, const hk_comm *comm, co
     hki_collective collective = arguments->is.collective;
     uint64_t hash = mix(0, (uint64_t)collective);
     hash = mix(hash, segments);
+    hash = mix(hash, arguments->within);
     for (const char *name = algorithm->name; *name; name++)
         hash = mix(hash, (unsigned char)*name);
     if (collective != HKI_COLL_BARRIER)
@@ -457,9 +458,13 @@ uint32_t hki_fingerprint(const hki_arguments *arguments, const hk_comm *comm, co
 
 void hki_describe_call(const hki_call_record *record, char *text, size_t bytes)
 {
-    bool dup = record->is.collective == HKI_COLL_DUP;
-    int used = snprintf(text, bytes, "%s", dup ? "comm_dup" : hki_collective_name(record->is.collective));
-    if (dup || record->is.collective == HKI_COLL_BARRIER || used < 0 || (size_t)used >= bytes)
+    bool dup = record->is.collective == HKI_COLL_DUP, split = record->is.collective == HKI_COLL_SPLIT;
+    if (dup || split) {
+        snprintf(text, bytes, "%s", dup ? "comm_dup" : "comm_split");
+        return;
+    }
+    int used = snprintf(text, bytes, "%s", hki_collective_name(record->is.collective));
+    if (record->is.collective == HKI_COLL_BARRIER || used < 0 || (size_t)used >= bytes)
         return;
     used += snprintf(text + used, bytes - (size_t)used, " of %" PRIu64 " %s", record->is.count,
                      hk_type_name(record->is.type));

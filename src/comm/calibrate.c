@@ -14,6 +14,7 @@
 #include "base/settings.h"
 #include "comm/comm.h"
 #include "comm/duet.h"
+#include "comm/wires.h"
 #include "cost/pack.h"
 
 #include <stdio.h>
@@ -248,7 +249,8 @@ static hk_status run(hki_context *context)
     hk_comm *comm;
     hki_figures figures;
     uint64_t start = hki_now();
-    HK_TRY(hki_comm_new(context, CALIBRATION_ID, context->rank, context->ranks, NULL, &comm));
+    const hki_comm_name name = {.id = CALIBRATION_ID, .wire = HKI_WIRE_CALIBRATION};
+    HK_TRY(hki_comm_new(context, name, context->rank, context->ranks, NULL, &comm));
     comm->timeout = hki_setting_seconds(HKI_SET_JOIN_TIMEOUT);
     hk_status status = measure(comm, &figures);
     hki_comm_end(comm); /* and with it what was chosen by the figures so far */

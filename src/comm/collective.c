@@ -156,7 +156,7 @@ static hk_status prepare(hk_comm *comm, const hki_arguments *arguments, hk_reque
         hki_fingerprint(arguments, comm, comm->last_algorithm, prepared.call.segments, &request->reducer);
     if (scales && prepared.input_bytes)
         return scale_input(comm, request, prepared.input_bytes);
-    if (prepared.even && !request->reducer.user)
+    if (prepared.even && !request->reducer.user && !arguments->within)
         remember(comm, arguments, request, (uint32_t)prepared.call.in_place);
     return HK_OK;
 }
@@ -166,7 +166,7 @@ static bool repeat(hk_comm *comm, const hki_arguments *arguments, hk_request *re
 {
     const hki_memo *memo = &comm->memo;
     void *base[2];
-    if (!memo->binding || memcmp(&memo->is, &arguments->is, sizeof memo->is) != 0 ||
+    if (arguments->within || !memo->binding || memcmp(&memo->is, &arguments->is, sizeof memo->is) != 0 ||
         !find_buffers(comm, arguments, base) || take_scratch(comm, memo->binding->program, &request->scratch) != HK_OK)
         return false;
     hki_task *task = &request->task;
@@ -191,7 +191,8 @@ static hk_status start(hk_comm *comm, const hki_arguments *arguments, hk_request
         HK_TRY(prepare(comm, arguments, request));
     task->frame.operation = (uint32_t)comm->operations;
     request->operation = comm->operations;
-    hki_record_call(comm, &arguments->is, task->frame.fingerprint);
+    const hki_signature whole = {.collective = arguments->within};
+    hki_record_call(comm, arguments->within ? &whole : &arguments->is, task->frame.fingerprint);
     request->record = comm->recent[comm->newest];
     task->engine = &comm->context->engine;
     task->program = request->binding->program;
@@ -264,7 +265,7 @@ hk_status hki_collective_run(hk_comm *comm, const hki_arguments *arguments)
 {
     hk_status status;
     HK_TRY(hki_comm_enter(comm));
-    if (quick(comm, arguments, &status)) {
+    if (!arguments->within && quick(comm, arguments, &status)) {
         hki_comm_leave(comm);
         return status;
     }

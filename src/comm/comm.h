@@ -22,10 +22,12 @@ typedef struct hki_arguments {
     const void *send;
     void *recv;
     const uint64_t *counts[2], *displacements[2]; /* of the send and the receive side */
+    uint32_t within; /* HKI_COLL_DUP or _SPLIT: as a part of it, and known by its name; 0: the program's own call */
 } hki_arguments;
 
-/* In a signature: hk_comm_dup, which is called by all ranks in turn with the collectives, but sends nothing. */
+/* In a signature: what makes communicators, called by all ranks in turn with the collectives. */
 #define HKI_COLL_DUP ((uint32_t)HKI_COLL_COUNT)
+#define HKI_COLL_SPLIT ((uint32_t)HKI_COLL_COUNT + 1)
 
 /* What is remembered of calls, to recognise and describe them: operations first … last were all this call. */
 typedef struct hki_call_record {
@@ -60,7 +62,7 @@ struct hk_comm {
     hki_context *context;
     hki_node node; /* in context.comms */
     uint64_t id;
-    uint32_t wire; /* low half of id */
+    uint32_t wire; /* what messages call it: see wires.h */
     uint32_t rank, size;
     uint32_t *world;      /* rank here → rank in the context's world; NULL = identity */
     hki_chooser *chooser; /* shared like the cluster */
@@ -80,6 +82,7 @@ struct hk_comm {
     uint32_t newest;
     hki_group_count *groups; /* how often a list of ranks was made into a communicator, so that ids differ */
     uint32_t group_count;
+    hk_comm *council; /* in which the members vote on who is alive; NULL until the first hk_comm_shrink */
     uint32_t shrinks;
     const hki_algorithm *last_algorithm;
     uint32_t last_segments;
@@ -136,8 +139,14 @@ static inline hki_channel *hki_comm_channel(const hk_comm *comm, uint32_t rank)
     return &comm->context->endpoint.channels[hki_comm_world(comm, rank)];
 }
 
+/* Both equal on all members; the wire identifier is no other communicator's at any of them. */
+typedef struct hki_comm_name {
+    uint64_t id;
+    uint32_t wire;
+} hki_comm_name;
+
 /* Makes a communicator object within a context. world is owned by it afterwards. */
-hk_status hki_comm_new(hki_context *context, uint64_t id, uint32_t rank, uint32_t size, uint32_t *world,
+hk_status hki_comm_new(hki_context *context, hki_comm_name name, uint32_t rank, uint32_t size, uint32_t *world,
                        hk_comm **comm);
 
 /* Finishes what the communicator has in flight and frees it; the context stays. True: it has no communicator any more.
@@ -179,10 +188,16 @@ hk_request *hki_request_new(hk_comm *comm, hki_request_kind kind); /* NULL: out 
 /* Takes what a finished operation held, and gives its final status: the communicator's failure if there is one. */
 hk_status hki_request_finish(hk_request *request);
 void hki_request_wait(hk_request *request);
+/* "send to", "receive from": what a message was for, in texts that go on with the other rank. */
+const char *hki_direction_text(const hk_request *request);
 
-/* Point-to-point (point.c): requests that have begun; NULL: no memory. */
+/* Point-to-point (point.c): requests that have begun; NULL: no memory. Tags from here down are hk_comm_create_group's
+ * own, which HK_ANY_TAG does not take. */
+enum { HKI_TAG_GROUP = HK_ANY_TAG - 1 };
 hk_request *hki_point_begin_send(hk_comm *comm, const void *buffer, uint64_t bytes, int destination, int tag);
 hk_request *hki_point_begin_recv(hk_comm *comm, void *buffer, uint64_t bytes, int source, int tag);
+/* Waits for one of them and frees it. message is NULL-able. HK_ERR_NO_MEMORY if request is NULL. */
+hk_status hki_point_finish(hk_request *request, hk_message *message);
 
 /* Failure (failure.c), and who has not arrived (inquiry.c). */
 /* Poisons comm and tells its members; cancels its requests. The text becomes comm's and the thread's last error. */

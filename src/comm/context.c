@@ -239,6 +239,7 @@ static hki_context *new_context(void)
         return NULL;
     hki_list_init(&context->node);
     hki_list_init(&context->comms);
+    hki_list_init(&context->offers);
     hki_list_init(&context->requests);
     hki_list_init(&context->spare);
     hki_list_init(&context->plain);

@@ -42,6 +42,7 @@ typedef struct hki_context {
     hki_plan_cache plans;
     hki_scratch_pool scratch;
     hki_node comms;      /* hk_comm */
+    hki_node offers;     /* hki_offer: communicators that are being made */
     hki_node requests;   /* in flight */
     hki_node spare;      /* requests for reuse */
     hki_node plain;      /* hk_alloc memory that no transport gave */

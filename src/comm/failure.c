@@ -171,12 +171,8 @@ static hki_verdict on_stray(void *context, hki_channel *channel, const hk_frame 
     (void)channel;
     hk_comm *comm = hki_comm_find(context, frame->communicator);
     if (!comm) {
-        hki_endpoint *endpoint = &((hki_context *)context)->endpoint;
-        for (uint32_t i = 0; i < sizeof endpoint->freed_ids / sizeof *endpoint->freed_ids; i++) {
-            if (i < endpoint->freed_count && endpoint->freed_ids[i] == frame->communicator)
-                return HKI_DROP;
-        }
-        return HKI_KEEP; /* of a communicator that this rank has yet to make */
+        bool freed = hki_endpoint_freed(&((hki_context *)context)->endpoint, frame->communicator);
+        return freed ? HKI_DROP : HKI_KEEP; /* kept: of a communicator that this rank has yet to make */
     }
     if (comm->poisoned != HK_OK)
         return HKI_DROP;
@@ -335,8 +331,11 @@ static void fail_late(hk_request *request, double seconds)
         hki_comm_describe_rank(comm, (uint32_t)request->peer, who, sizeof who);
     else
         snprintf(who, sizeof who, "any rank");
-    hki_comm_fail(comm, HK_ERR_TIMEOUT, "%s %s, tag %d, timed out after %g s",
-                  request->kind == HKI_REQUEST_SEND ? "send to" : "receive from", who, request->tag, seconds);
+    if (request->tag <= HKI_TAG_GROUP)
+        hki_comm_fail(comm, HK_ERR_TIMEOUT, "comm_create_group timed out after %g s: %s has not arrived", seconds, who);
+    else
+        hki_comm_fail(comm, HK_ERR_TIMEOUT, "%s %s, tag %d, timed out after %g s", hki_direction_text(request), who,
+                      request->tag, seconds);
 }
 
 static void log_late(hk_request *request, double elapsed)

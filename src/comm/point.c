@@ -100,7 +100,7 @@ hk_request *hki_point_begin_recv(hk_comm *comm, void *buffer, uint64_t bytes, in
     return request;
 }
 
-static hk_status finish(hk_request *request, hk_message *message)
+hk_status hki_point_finish(hk_request *request, hk_message *message)
 {
     if (!request)
         return HK_ERR_NO_MEMORY;
@@ -119,7 +119,8 @@ hk_status hk_send(const void *buffer, uint64_t count, hk_type type, int destinat
     HK_TRY(hki_comm_enter(comm));
     hk_status status = check_point(comm, "send", buffer, count, type, destination, tag, false);
     if (status == HK_OK)
-        status = finish(hki_point_begin_send(comm, buffer, count * hk_type_size(type), destination, tag), NULL);
+        status =
+            hki_point_finish(hki_point_begin_send(comm, buffer, count * hk_type_size(type), destination, tag), NULL);
     hki_comm_leave(comm);
     return status;
 }
@@ -129,7 +130,7 @@ hk_status hk_recv(void *buffer, uint64_t count, hk_type type, int source, int ta
     HK_TRY(hki_comm_enter(comm));
     hk_status status = check_point(comm, "recv", buffer, count, type, source, tag, true);
     if (status == HK_OK)
-        status = finish(hki_point_begin_recv(comm, buffer, count * hk_type_size(type), source, tag), message);
+        status = hki_point_finish(hki_point_begin_recv(comm, buffer, count * hk_type_size(type), source, tag), message);
     hki_comm_leave(comm);
     return status;
 }
@@ -180,8 +181,8 @@ hk_status hk_sendrecv(const void *send, uint64_t send_count, int destination, in
         hk_request *incoming = hki_point_begin_recv(comm, recv, recv_count * element, source, recv_tag);
         hk_request *outgoing =
             incoming ? hki_point_begin_send(comm, send, send_count * element, destination, send_tag) : NULL;
-        status = incoming ? finish(outgoing, NULL) : HK_ERR_NO_MEMORY;
-        hk_status received = incoming ? finish(incoming, message) : HK_ERR_NO_MEMORY;
+        status = incoming ? hki_point_finish(outgoing, NULL) : HK_ERR_NO_MEMORY;
+        hk_status received = incoming ? hki_point_finish(incoming, message) : HK_ERR_NO_MEMORY;
         status = status == HK_OK ? received : status;
     }
     hki_comm_leave(comm);

@@ -44,6 +44,13 @@ hk_request *hki_request_new(hk_comm *comm, hki_request_kind kind)
     return request;
 }
 
+const char *hki_direction_text(const hk_request *request)
+{
+    if (request->tag <= HKI_TAG_GROUP)
+        return "comm_create_group with";
+    return request->kind == HKI_REQUEST_SEND ? "send to" : "receive from";
+}
+
 /* A rank that leaves although others need it mostly has a reason, such as the death of another, that those who told it
  * are telling this rank as well: waits for that a moment. True when it came. */
 static bool hear_why(hk_comm *comm)
@@ -75,8 +82,7 @@ static hk_status explain(hk_request *request)
         hki_comm_describe_rank(comm, (uint32_t)culprit, who, sizeof who);
     if (request->kind == HKI_REQUEST_COLLECTIVE)
         return hki_comm_fail(comm, status, "%s: %s%s%s", call, who, *who ? ": " : "", hk_status_string(status));
-    return hki_comm_fail(comm, status, "%s %s: %s", request->kind == HKI_REQUEST_SEND ? "send to" : "receive from", who,
-                         hk_status_string(status));
+    return hki_comm_fail(comm, status, "%s %s: %s", hki_direction_text(request), who, hk_status_string(status));
 }
 
 hk_status hki_request_finish(hk_request *request)

@@ -5,67 +5,64 @@
  * Reliable and Secure Distributed Programming, section 5.2, with early decision.)
  */
 #include "comm/comm.h"
+#include "comm/wires.h"
 
 #include "base/error.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* A vote: has its sender decided, which wire identifiers are free for the survivors (hki_offer), who is dead (1). */
+enum { DECIDED, FREE, DEAD = FREE + sizeof(uint32_t) };
+
 typedef struct agreement {
     hk_comm *comm;      /* hidden, of all members */
-    size_t bytes;       /* of a vote: decided, then a byte a rank: 1 = dead */
+    int first_tag;      /* of this agreement's rounds */
+    size_t bytes;       /* of a vote */
     unsigned char *own; /* this rank's vote */
     unsigned char *heard;
     hk_request **sends, **receives;
+    bool *asked; /* whose vote is awaited, then: was heard */
 } agreement;
-
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ hash >> 32;
-}
 
 static void note_dead(agreement *vote)
 {
     for (uint32_t rank = 0; rank < vote->comm->size; rank++) {
         if (hki_comm_channel(vote->comm, rank)->lost)
-            vote->own[1 + rank] = 1;
+            vote->own[DEAD + rank] = 1;
     }
 }
 
 static bool alive(const agreement *vote, uint32_t rank)
 {
-    return rank != vote->comm->rank && !vote->own[1 + rank];
+    return rank != vote->comm->rank && !vote->own[DEAD + rank];
 }
 
-static hk_status end_request(hk_request *request)
-{
-    if (!request)
-        return HK_OK;
-    if (!request->task.ended)
-        hki_request_wait(request);
-    return hki_request_finish(request);
-}
-
-/* Sends this rank's vote to all that it believes alive, and hears theirs. False: out of memory or timed out. */
+/* Sends this rank's vote to all that it believes alive, and hears theirs. HK_ERR_TIMEOUT, HK_ERR_NO_MEMORY … but not
+ * HK_ERR_PEER_LOST. */
 static hk_status exchange(agreement *vote, int round)
 {
     hk_comm *comm = vote->comm;
     hk_status status = HK_OK;
-    memset(vote->sends, 0, comm->size * sizeof *vote->sends);
-    memset(vote->receives, 0, comm->size * sizeof *vote->receives);
     for (uint32_t rank = 0; rank < comm->size; rank++) {
-        if (!alive(vote, rank))
+        vote->asked[rank] = alive(vote, rank);
+        if (!vote->asked[rank])
             continue;
         unsigned char *heard = vote->heard + rank * vote->bytes;
         memset(heard, 0, vote->bytes);
-        vote->receives[rank] = hki_point_begin_recv(comm, heard, vote->bytes, (int)rank, round);
-        vote->sends[rank] = hki_point_begin_send(comm, vote->own, vote->bytes, (int)rank, round);
+        vote->receives[rank] = hki_point_begin_recv(comm, heard, vote->bytes, (int)rank, vote->first_tag + round);
+        vote->sends[rank] = hki_point_begin_send(comm, vote->own, vote->bytes, (int)rank, vote->first_tag + round);
     }
     for (uint32_t rank = 0; rank < comm->size; rank++) {
-        hk_status sent = end_request(vote->sends[rank]), received = end_request(vote->receives[rank]);
-        if (sent == HK_ERR_TIMEOUT || received == HK_ERR_TIMEOUT)
-            status = HK_ERR_TIMEOUT;
+        if (!vote->asked[rank])
+            continue;
+        hk_status sent = hki_point_finish(vote->sends[rank], NULL);
+        hk_status received = hki_point_finish(vote->receives[rank], NULL);
+        vote->asked[rank] = received == HK_OK; /* else it died, and nothing was heard of it */
+        if (sent != HK_OK && sent != HK_ERR_PEER_LOST)
+            status = sent;
+        if (received != HK_OK && received != HK_ERR_PEER_LOST)
+            status = received;
     }
     return status;
 }
@@ -77,29 +74,34 @@ static bool merge(agreement *vote, const unsigned char *sent)
     bool same = true;
     for (uint32_t rank = 0; rank < size; rank++) {
         const unsigned char *heard = vote->heard + rank * vote->bytes;
-        if (!vote->receives[rank])
+        if (!vote->asked[rank])
             continue;
-        if (heard[0]) { /* it has decided: its set is the set */
+        if (heard[DECIDED]) { /* its set is the set */
             memcpy(vote->own, heard, vote->bytes);
             return true;
         }
-        same &= memcmp(heard + 1, sent + 1, size) == 0;
-        for (uint32_t other = 0; other < size; other++)
-            vote->own[1 + other] |= heard[1 + other];
+        same &= memcmp(heard + FREE, sent + FREE, vote->bytes - FREE) == 0;
+        for (size_t i = FREE; i < DEAD; i++)
+            vote->own[i] &= heard[i];
+        for (size_t i = DEAD; i < vote->bytes; i++)
+            vote->own[i] |= heard[i];
     }
     note_dead(vote);
-    return same && memcmp(vote->own + 1, sent + 1, size) == 0;
+    return same && memcmp(vote->own + FREE, sent + FREE, vote->bytes - FREE) == 0;
 }
 
 static void announce_decision(agreement *vote, int round)
 {
     hk_comm *comm = vote->comm;
-    vote->own[0] = 1;
+    vote->own[DECIDED] = 1;
     for (uint32_t rank = 0; rank < comm->size; rank++)
-        vote->sends[rank] =
-            alive(vote, rank) ? hki_point_begin_send(comm, vote->own, vote->bytes, (int)rank, round) : NULL;
-    for (uint32_t rank = 0; rank < comm->size; rank++)
-        end_request(vote->sends[rank]);
+        vote->sends[rank] = alive(vote, rank)
+                                ? hki_point_begin_send(comm, vote->own, vote->bytes, (int)rank, vote->first_tag + round)
+                                : NULL;
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        if (vote->sends[rank])
+            hki_point_finish(vote->sends[rank], NULL);
+    }
 }
 
 static hk_status agree(agreement *vote)
@@ -121,42 +123,81 @@ static hk_status agree(agreement *vote)
     return status;
 }
 
-static hk_status open_vote(hk_comm *comm, agreement *vote)
+static hk_status copy_world(const hk_comm *comm, uint32_t **world)
 {
-    uint32_t *world = comm->world ? malloc(comm->size * sizeof *world) : NULL;
-    if (world)
-        memcpy(world, comm->world, comm->size * sizeof *world);
-    vote->bytes = 1 + comm->size;
+    *world = NULL;
+    if (!comm->world)
+        return HK_OK;
+    *world = malloc(comm->size * sizeof **world);
+    if (!*world)
+        return hki_error(HK_ERR_NO_MEMORY, "comm_shrink: no memory");
+    memcpy(*world, comm->world, comm->size * sizeof **world);
+    return HK_OK;
+}
+
+/* The members' council outlives an agreement, since others may have begun the next one while this rank is still in it.
+ */
+static hk_status find_council(hk_comm *comm)
+{
+    uint32_t *world;
+    hki_comm_name name = {.id = hki_mix(comm->id, 'v'), .wire = comm->wire | HKI_WIRE_VOTE};
+    if (comm->council)
+        return HK_OK;
+    HK_TRY(copy_world(comm, &world));
+    HK_TRY(hki_comm_new(comm->context, name, comm->rank, comm->size, world, &comm->council));
+    comm->council->quiet = true;
+    return HK_OK;
+}
+
+static hk_status open_vote(hk_comm *comm, agreement *vote, const hki_offer *offer)
+{
+    enum { MOST_ROUNDS = 1 << 16, AGREEMENTS = 1 << 15 };
+    HK_TRY(find_council(comm));
+    vote->comm = comm->council;
+    vote->comm->poisoned = HK_OK; /* an agreement that timed out does not keep the next one from being tried */
+    vote->comm->timeout = comm->timeout;
+    vote->first_tag = (int)(comm->shrinks % AGREEMENTS) * MOST_ROUNDS;
+    vote->bytes = DEAD + comm->size;
     vote->own = calloc(1, vote->bytes);
     vote->heard = calloc(comm->size, vote->bytes);
     vote->sends = calloc(comm->size, sizeof(hk_request *));
     vote->receives = calloc(comm->size, sizeof(hk_request *));
-    if ((comm->world && !world) || !vote->own || !vote->heard || !vote->sends || !vote->receives) {
-        free(world);
+    vote->asked = calloc(comm->size, sizeof *vote->asked);
+    if (!vote->own || !vote->heard || !vote->sends || !vote->receives || !vote->asked)
         return hki_error(HK_ERR_NO_MEMORY, "comm_shrink: no memory");
-    }
-    HK_TRY(hki_comm_new(comm->context, mix(mix(comm->id, 'v'), comm->shrinks), comm->rank, comm->size, world,
-                        &vote->comm));
-    vote->comm->quiet = true;
-    vote->comm->timeout = comm->timeout;
+    memcpy(vote->own + FREE, &offer->free, sizeof offer->free);
     return HK_OK;
 }
 
-static hk_status make_survivors(hk_comm *comm, const agreement *vote, hk_comm **result)
+static void close_vote(agreement *vote)
 {
-    uint32_t count = 0, rank = 0, *world = malloc(comm->size * sizeof *world);
+    free(vote->own);
+    free(vote->heard);
+    free(vote->sends);
+    free(vote->receives);
+    free(vote->asked);
+}
+
+static hk_status make_survivors(hk_comm *comm, const agreement *vote, const hki_offer *offer, hk_comm **result)
+{
+    uint32_t count = 0, rank = 0, free_for_all, *world = malloc(comm->size * sizeof *world);
+    hki_comm_name name = {.id = offer->id};
     if (!world)
         return hki_error(HK_ERR_NO_MEMORY, "comm_shrink: no memory");
-    uint64_t id = mix(mix(comm->id, 'k'), comm->shrinks);
     for (uint32_t old = 0; old < comm->size; old++) {
-        if (vote->own[1 + old])
+        if (vote->own[DEAD + old])
             continue;
         if (old == comm->rank)
             rank = count;
         world[count++] = hki_comm_world(comm, old);
-        id = mix(id, old);
     }
-    return hki_comm_new(comm->context, id, rank, count, world, result);
+    memcpy(&free_for_all, vote->own + FREE, sizeof free_for_all);
+    hk_status status = hki_wire_choose(offer->id, free_for_all, &name.wire);
+    if (status != HK_OK) {
+        free(world);
+        return status;
+    }
+    return hki_comm_new(comm->context, name, rank, count, world, result);
 }
 
 hk_status hk_comm_shrink(hk_comm *comm, hk_comm **result)
@@ -167,22 +208,20 @@ hk_status hk_comm_shrink(hk_comm *comm, hk_comm **result)
         return hki_error(HK_ERR_COMM, "comm_shrink: not a live communicator");
     if (!hki_context_here(comm->context))
         return hki_error(HK_ERR_FORKED, "comm_shrink: the communicator belongs to the parent process");
-    hki_context_enter(comm->context);
+    hki_offer offer;
     agreement vote = {0};
-    hk_status status = open_vote(comm, &vote);
+    hki_context_enter(comm->context);
+    hki_offer_open(comm->context, &offer, hki_id_of_shrink(comm->id, comm->shrinks));
+    hk_status status = open_vote(comm, &vote, &offer);
     if (status == HK_OK)
         status = agree(&vote);
     comm->shrinks++;
-    if (status == HK_OK && vote.own[1 + comm->rank])
+    if (status == HK_OK && vote.own[DEAD + comm->rank])
         status = hki_error(HK_ERR_PEER_LOST, "comm_shrink: the others take this rank for dead");
+    hki_offer_close(&offer);
     if (status == HK_OK)
-        status = make_survivors(comm, &vote, result);
+        status = make_survivors(comm, &vote, &offer, result);
     hki_context_leave(comm->context);
-    if (vote.comm)
-        hk_comm_free(vote.comm);
-    free(vote.own);
-    free(vote.heard);
-    free(vote.sends);
-    free(vote.receives);
+    close_vote(&vote);
     return status;
 }

@@ -71,6 +71,5 @@ hki_unexpected *hki_unexpected_find(hki_channel *channel, const hk_frame *frame,
 hki_matcher *hki_matcher_find(hki_endpoint *endpoint, uint32_t communicator);
 hki_transfer *hki_point_match(hki_matcher *matcher, hki_channel *channel, int tag);
 void hki_point_take(hki_transfer *transfer, hki_channel *channel, const hk_frame *frame, uint64_t bytes);
-bool hki_endpoint_freed(const hki_endpoint *endpoint, uint32_t communicator);
 
 #endif

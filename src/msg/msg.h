@@ -283,7 +283,7 @@ void hki_msg_recv(hki_channel *channel, hki_transfer *transfer);
  * called. */
 void hki_msg_cancel(hki_endpoint *endpoint, hki_transfer *transfer);
 
-/* Point-to-point. */
+/* Point-to-point. Tags below HK_ANY_TAG are the library's own: HK_ANY_TAG does not take them. */
 void hki_matcher_open(hki_endpoint *endpoint, hki_matcher *matcher, uint32_t communicator);
 void hki_matcher_close(hki_matcher *matcher);
 void hki_point_send(hki_matcher *matcher, hki_channel *channel, hki_transfer *transfer);
@@ -293,6 +293,8 @@ const hki_unexpected *hki_point_probe(hki_matcher *matcher, const hki_channel *c
 
 /* Forgets what was kept for a communicator, and drops what still comes for it. */
 void hki_msg_forget(hki_endpoint *endpoint, uint32_t communicator);
+/* True for the last 1,024 communicators that were forgotten. */
+bool hki_endpoint_freed(const hki_endpoint *endpoint, uint32_t communicator);
 
 /* --- the fast way for small messages --------------------------------------------------------------------------------
  */

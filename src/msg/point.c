@@ -46,10 +46,14 @@ hki_matcher *hki_matcher_find(hki_endpoint *endpoint, uint32_t communicator)
     return NULL;
 }
 
+static bool takes_tag(int wanted, int tag)
+{
+    return wanted == HK_ANY_TAG ? tag >= 0 : wanted == tag;
+}
+
 static bool fits(const hki_transfer *transfer, const hki_channel *channel, int tag)
 {
-    return (transfer->channel == NULL || transfer->channel == channel) &&
-           (transfer->tag == HK_ANY_TAG || transfer->tag == tag);
+    return (transfer->channel == NULL || transfer->channel == channel) && takes_tag(transfer->tag, tag);
 }
 
 /* The first posted receive that takes a message from channel with this tag. */
@@ -182,8 +186,7 @@ const hki_unexpected *hki_point_probe(hki_matcher *matcher, const hki_channel *c
 {
     hki_list_each (node, &matcher->unexpected) {
         const hki_unexpected *record = hki_list_entry(node, hki_unexpected, node);
-        if ((channel == NULL || record->channel == channel) &&
-            (tag == HK_ANY_TAG || (int)record->frame.operation == tag))
+        if ((channel == NULL || record->channel == channel) && takes_tag(tag, (int)record->frame.operation))
             return record;
     }
     return NULL;

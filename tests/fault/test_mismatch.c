@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 /* What the last rank does otherwise. The texts: its call, and the others'. */
-enum { COLLECTIVE, TYPE, OPERATOR, ROOT, COUNT, BARRIER, ROOT_DONE, SIZE, DUP, DIFFERENCES };
+enum { COLLECTIVE, TYPE, OPERATOR, ROOT, COUNT, BARRIER, ROOT_DONE, SIZE, DUP, SPLIT, DIFFERENCES };
 
 static const char *const small_texts[DIFFERENCES][2] = {
     [COLLECTIVE] = {"allgather of 16 float32", "allreduce of 16 float32, sum"},
@@ -22,6 +22,7 @@ static const char *const small_texts[DIFFERENCES][2] = {
     [ROOT_DONE] = {"allreduce of 16 float32, sum", "broadcast of 16 float32, root 0"},
     [SIZE] = {"broadcast of 16 opaque, root 0", "with other counts, element size"},
     [DUP] = {"comm_dup", "allreduce of 16 float32, sum"},
+    [SPLIT] = {"comm_split", "allreduce of 16 float32, sum"},
 };
 static const char *const large_texts[DIFFERENCES][2] = {
     [COLLECTIVE] = {"allgather of 120000 float32", "allreduce of 120000 float32, sum"},
@@ -33,6 +34,7 @@ static const char *const large_texts[DIFFERENCES][2] = {
     [ROOT_DONE] = {"allreduce of 120000 float32, sum", "broadcast of 120000 float32, root 0"},
     [SIZE] = {"broadcast of 120000 opaque, root 0", "with other counts, element size"},
     [DUP] = {"comm_dup", "allreduce of 120000 float32, sum"},
+    [SPLIT] = {"comm_split", "allreduce of 120000 float32, sum"},
 };
 
 typedef struct scene {
@@ -68,8 +70,10 @@ static hk_status odd_call(int what, float *send, float *recv, uint64_t count, hk
         return hk_allreduce(send, recv, count - 1, HK_FLOAT32, HK_SUM, comm);
     case BARRIER:
         return hk_barrier(comm);
-    case DUP: /* needs no other rank, but takes its turn */
-        return hk_comm_dup(comm, &copy) == HK_OK ? hk_comm_free(copy) : HK_ERR_INTERNAL;
+    case DUP:
+        return hk_comm_dup(comm, &copy);
+    case SPLIT:
+        return hk_comm_split(comm, 0, 0, &copy);
     case SIZE:
         return hk_broadcast(send, count, HK_OPAQUE(4), 0, comm);
     default:

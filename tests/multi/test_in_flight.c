@@ -369,33 +369,6 @@ static void test_communicators_come_and_go_without_a_trace(void **state)
     assert_int_equal(ranks_run(2, NULL, split_and_free, NULL), 0);
 }
 
-/* What 3 ranks split off by operation 54,384 would go by the same identifier in messages as its parent. */
-static int split_under_parents_identifier(hk_comm *comm, int rank, void *argument)
-{
-    enum { ALIKE = 54384, AROUND = 20 };
-    (void)argument;
-    for (int i = 0; i < ALIKE + AROUND; i++) {
-        hk_comm *made;
-        if (i < ALIKE - AROUND)
-            EXPECT_OK(hk_comm_dup(comm, &made)); /* needs no message, so is quick */
-        else
-            EXPECT_OK(hk_comm_split(comm, 0, rank, &made));
-        if (i >= ALIKE - AROUND) {
-            int32_t one = 1, sum = 0;
-            EXPECT_OK(hk_allreduce(&one, &sum, 1, HK_INT32, HK_SUM, made));
-            EXPECT(sum == 3);
-        }
-        EXPECT_OK(hk_comm_free(made));
-    }
-    return 0;
-}
-
-static void test_no_communicator_is_taken_for_its_parent(void **state)
-{
-    (void)state;
-    assert_int_equal(ranks_run(3, NULL, split_under_parents_identifier, NULL), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -406,7 +379,6 @@ int main(void)
         cmocka_unit_test(test_thousands_of_unposted_sends_block_nobody),
         cmocka_unit_test(test_one_communicator_may_be_far_ahead_of_another),
         cmocka_unit_test(test_communicators_come_and_go_without_a_trace),
-        cmocka_unit_test(test_no_communicator_is_taken_for_its_parent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
