@@ -63,6 +63,9 @@ typedef struct hki_algorithm {
     double (*rounds)(const hki_call *call);
     double (*sent)(const hki_call *call);
     const char *rounds_text, *sent_text, *scratch_text;
+    /* Messages that leave side by side, of those that `rounds` counts one after another, as through one port: such
+     * cost a round together, and overheads. 0: one. */
+    uint32_t abreast;
     /* For the cost model: NULL: unlike. */
     hki_alike (*alike)(const hki_call *call);
     /* Algorithms that it is a composition of, one after the other: among many ranks it is priced as their sum. */

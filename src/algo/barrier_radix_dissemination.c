@@ -56,5 +56,6 @@ const hki_algorithm hki_algorithm_barrier_radix_dissemination = {
     .rounds_text = "at most 3 ceil(log4 P)",
     .sent_text = "0",
     .scratch_text = "none",
+    .abreast = RADIX - 1,
     .alike = hki_all_alike,
 };

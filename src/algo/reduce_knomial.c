@@ -37,4 +37,5 @@ const hki_algorithm hki_algorithm_reduce_knomial = {
     .rounds_text = "3 log4 P",
     .sent_text = "n",
     .scratch_text = "n",
+    .abreast = RADIX - 1,
 };

@@ -33,6 +33,16 @@ static uint64_t least_piece(const hki_pricer *pricer)
     return crowded ? CROWDED_PIECE_LEAST : PIECE_LEAST;
 }
 
+/* The most segments that are tried. */
+static uint32_t finest(const hki_pricer *pricer, const hki_algorithm *algorithm, const hki_question *question)
+{
+    uint32_t segments = 1;
+    while (algorithm->segmented && segments < SEGMENTS_MOST &&
+           piece(algorithm, question) / (segments * FINER) >= least_piece(pricer))
+        segments *= FINER;
+    return segments;
+}
+
 /* Prices one number of segments. *too_long: it has too many steps. */
 static hk_status price(hki_pricer *pricer, const hki_question *question, const hki_algorithm *algorithm,
                        uint32_t segments, hki_price *result, bool *too_long)
@@ -57,9 +67,9 @@ static uint64_t least_of_finer(uint64_t coarse_ps, uint64_t fine_ps)
 static hk_status refine(hki_pricer *pricer, const hki_question *question, uint64_t rival_ps, hki_candidate *candidate)
 {
     const hki_algorithm *algorithm = candidate->algorithm;
-    uint64_t whole = piece(algorithm, question), least = least_piece(pricer);
+    uint32_t most = finest(pricer, algorithm, question);
     uint64_t coarser = candidate->price.total_ps, floor = candidate->price.floor_ps, promised = 0;
-    for (uint32_t more = FINER; more <= SEGMENTS_MOST && whole / more >= least; more *= FINER) {
+    for (uint32_t more = FINER; more <= most; more *= FINER) {
         bool too_long;
         hki_price other;
         uint64_t gained = candidate->price.total_ps / 100 * (100 - GAIN_PERCENT);
@@ -164,13 +174,13 @@ static uint32_t list(const hki_pricer *pricer, const hki_wishes *wishes, const h
     size_t all_count;
     uint32_t count = 0;
     const hki_algorithm *all = hki_algorithms(&all_count);
-    hki_call call = question->call;
-    call.segments = 1;
     for (size_t i = 0; i < all_count && count < HKI_CANDIDATES_MOST; i++) {
-        if (all[i].collective != call.collective)
+        if (all[i].collective != question->call.collective)
             continue;
         hki_candidate *candidate = &candidates[count++];
         *candidate = (hki_candidate){.algorithm = &all[i], .segments = 1};
+        hki_call call = question->call;
+        call.segments = 1;
         candidate->why = hki_algorithm_refuses(&all[i], &call);
         if (!candidate->why && all[i].hierarchical && !call.levels)
             candidate->why = "all ranks are equally near each other, so that it would be a flat algorithm over again";
@@ -178,10 +188,11 @@ static uint32_t list(const hki_pricer *pricer, const hki_wishes *wishes, const h
             candidate->candidacy = HKI_REFUSING;
         else if (hki_wishes_forbid(wishes, &all[i], question->bytes))
             candidate->candidacy = HKI_FORBIDDEN;
-        else
+        call.segments = finest(pricer, &all[i], question);
+        if (candidate->candidacy == HKI_PRICED)
             candidate->form_ps = hki_pricer_form(pricer, &all[i], &call, question->bytes);
     }
-    spare_connections(candidates, count, call.ranks);
+    spare_connections(candidates, count, question->call.ranks);
     return count;
 }
 

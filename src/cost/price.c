@@ -45,7 +45,7 @@ typedef struct memory {
 struct hki_pricer {
     const hki_cluster *cluster;
     const hki_figures *figures;
-    uint64_t typical_alpha_ps, typical_beta_ps; /* least of a link's ranges, mean of links */
+    uint64_t typical_alpha_ps, typical_overhead_ps, typical_beta_ps; /* least of a link's ranges, mean of links */
     memory *memories;
     size_t bytes;
     uint64_t *lengths; /* of steps, for the walk that is made */
@@ -77,16 +77,18 @@ static void find_typical(hki_pricer *pricer)
 {
     const hki_cluster *cluster = pricer->cluster;
     uint32_t pairs = cluster->rank_count - 1;
-    unsigned __int128 alpha = 0, beta = 0;
+    unsigned __int128 alpha = 0, overhead = 0, beta = 0;
     for (uint32_t rank = 1; rank <= pairs; rank++) {
         const hki_link_figures *link = &pricer->figures->link[hki_cluster_link(cluster, rank - 1, rank)];
         uint64_t least = link->range[0].beta_ps;
         for (uint32_t i = 1; i < link->ranges; i++)
             least = link->range[i].beta_ps < least ? link->range[i].beta_ps : least;
         alpha += link->range[0].alpha_ps;
+        overhead += link->range[0].overhead_ps;
         beta += least;
     }
     pricer->typical_alpha_ps = pairs ? (uint64_t)(alpha / pairs) : 0;
+    pricer->typical_overhead_ps = pairs ? (uint64_t)(overhead / pairs) : 0;
     pricer->typical_beta_ps = pairs ? (uint64_t)(beta / pairs) : 0;
 }
 
@@ -94,14 +96,16 @@ uint64_t hki_pricer_form(const hki_pricer *pricer, const hki_algorithm *algorith
                          uint64_t bytes)
 {
     hki_call call = *given;
-    call.segments = 1;
     if (call.ranks < 2)
         return 0;
-    double rounds = algorithm->rounds(&call), sent = algorithm->sent(&call);
+    call.segments = 1;
+    double rounds = algorithm->rounds(&call), abreast = algorithm->abreast ? algorithm->abreast : 1;
+    call.segments = given->segments; /* some pass on the less, the more there are */
+    double sent = algorithm->sent(&call);
     if (isnan(rounds) || isnan(sent))
         return 0;
-    double ps =
-        rounds * (double)pricer->typical_alpha_ps + sent * (double)bytes / 1024 * (double)pricer->typical_beta_ps;
+    double round = ((double)pricer->typical_alpha_ps + (abreast - 1) * (double)pricer->typical_overhead_ps) / abreast;
+    double ps = rounds * round + sent * (double)bytes / 1024 * (double)pricer->typical_beta_ps;
     return ps < 1e18 ? (uint64_t)ps : (uint64_t)1e18;
 }
 

@@ -61,8 +61,9 @@ void hki_pricer_free(hki_pricer *pricer);
 const hki_cluster *hki_pricer_cluster(const hki_pricer *pricer);
 /* Steps that were walked so far for prices: what prices cost, told without a clock. */
 uint64_t hki_pricer_walked(const hki_pricer *pricer);
-/* What the textbook's form of an algorithm says of a call, with the means of the least α and β of the links between
- * neighbouring ranks: little more than nothing can be faster. 0: there is no form. */
+/* What the textbook's form of an algorithm says of a call in at most call->segments segments, with the means of the
+ * least α, overhead and β of the links between neighbouring ranks: little more than nothing can be faster. 0: there is
+ * no form. */
 uint64_t hki_pricer_form(const hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call,
                          uint64_t bytes);
 /* Prices a call of `bytes` bytes (as hki_select counts them) by the algorithm in call->segments. call->rank and
