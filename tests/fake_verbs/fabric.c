@@ -58,6 +58,12 @@ fabric *fake_fabric(void)
     return shared;
 }
 
+const char *fake_folder(void)
+{
+    (void)fake_fabric();
+    return folder;
+}
+
 void fake_lock(void)
 {
     if (pthread_mutex_lock(&fake_fabric()->lock) == EOWNERDEAD) /* its tables may be half written, but stay usable */

@@ -16,6 +16,27 @@
 
 enum { CQS = 512, QPS = 1024, REGIONS = 4096, ENTRIES = 1024, RECEIVES = 512, ROUTE_BYTES = 40, DEVICES = 4 };
 
+/*
+ * What a device is: a part of FAKE_VERBS_DEVICES, whose devices are separated by commas. A name, and then, each behind
+ * a slash: ib (InfiniBand, not RoCE), ports=N, odp (it pages on demand), node=N (of NUMA), subnet=N, width=N and
+ * speed=N (codes of ibv_port_attr), latency=NS (of a datagram), register=NS and page=NS (a registration, and each of
+ * its pages).
+ */
+typedef struct fake_device {
+    struct ibv_device device;
+    bool infiniband, odp;
+    uint32_t number; /* in the list */
+    uint32_t ports, subnet, width, speed, latency, registration, page;
+    int node; /* -1: nobody knows */
+} fake_device;
+
+/* Where a queue pair is, or where a peer is to be found. */
+typedef struct fabric_place {
+    bool infiniband, global;
+    uint16_t lid;
+    union ibv_gid gid;
+} fabric_place;
+
 typedef struct fabric_cq {
     bool used, armed;
     pid_t pid;
@@ -35,6 +56,8 @@ typedef struct fabric_qp {
     pid_t pid;
     uint32_t number, peer, key;
     enum ibv_qp_state state;
+    uint8_t port;
+    fabric_place place, route; /* its own, and the peer's as it was told */
     uint32_t send_cq, recv_cq;
     uint32_t head, tail;
     fabric_receive receive[RECEIVES];
@@ -63,6 +86,7 @@ typedef struct fake_request {
     struct fake_request *next;
     struct ibv_send_wr wr;
     struct ibv_sge piece[4];
+    fabric_place route; /* of a datagram */
     unsigned char inline_data[512];
 } fake_request;
 
@@ -88,13 +112,27 @@ typedef struct fake_cq {
     uint32_t index;
 } fake_cq;
 
+typedef struct fake_ah {
+    struct ibv_ah ah;
+    fabric_place route;
+} fake_ah;
+
 typedef struct fake_context {
-    struct ibv_context context;
-    struct ibv_device *device;
-    uint32_t number; /* of the FIFO for asynchronous events */
+    struct verbs_context extended; /* the caller sees extended.context, the last in it */
+    uint32_t number;               /* of the FIFO for asynchronous events */
     char path[256];
     struct fake_context *next;
 } fake_context;
+
+/* ---- devices.c ---- */
+
+fake_context *fake_context_of(struct ibv_context *context);
+fake_device *fake_device_of(struct ibv_context *context);
+/* Where a port is. */
+fabric_place fake_place(struct ibv_context *context, uint8_t port);
+fabric_place fake_route(struct ibv_context *context, const struct ibv_ah_attr *route);
+/* As slow hardware would. */
+void fake_spin(uint64_t nanoseconds);
 
 /* ---- fabric.c ---- */
 
@@ -103,6 +141,8 @@ fabric *fake_fabric(void);
 void fake_lock(void);
 void fake_unlock(void);
 uint32_t fake_number(void); /* locked */
+/* The folder that all share. */
+const char *fake_folder(void);
 /* Opens FIFO `number` of this process to read from, and says its path. -1 with errno. */
 int fake_fifo(uint32_t number, char path[256]);
 /* Writes to a FIFO of any process; lost when nobody has it open. */

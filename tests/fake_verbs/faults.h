@@ -23,6 +23,8 @@ typedef struct fake_faults {
     /* What has happened. */
     _Atomic uint64_t not_ready; /* sends that found no receive posted */
     _Atomic uint64_t sends, datagrams;
+    _Atomic uint64_t on_demand;           /* registrations that pin nothing */
+    _Atomic uint64_t astray;              /* requests and datagrams that went where the peer is not */
     _Atomic int64_t queue_pairs, regions; /* that there are */
 } fake_faults;
 

@@ -12,38 +12,10 @@
 #undef ibv_reg_mr
 #undef ibv_query_port
 
-static struct ibv_device devices[DEVICES];
+/* ---- contexts ---- */
 
-/* ---- devices: FAKE_VERBS_DEVICES=fake0,fake1 ---- */
-
-struct ibv_device **ibv_get_device_list(int *count)
-{
-    const char *names = getenv("FAKE_VERBS_DEVICES");
-    struct ibv_device **list = calloc(DEVICES + 1, sizeof(struct ibv_device *));
-    *count = 0;
-    fake_lock();
-    for (names = names != NULL ? names : "fake0"; *names != '\0' && *count < DEVICES && list != NULL;) {
-        size_t bytes = strcspn(names, ",");
-        if (devices[*count].name[0] == '\0')
-            snprintf(devices[*count].name, sizeof devices[*count].name, "%.*s", (int)bytes, names);
-        list[*count] = &devices[*count];
-        *count += 1;
-        names += bytes + (names[bytes] == ',');
-    }
-    fake_unlock();
-    return list;
-}
-
-void ibv_free_device_list(struct ibv_device **list)
-{
-    free(list);
-}
-
-const char *ibv_get_device_name(struct ibv_device *device)
-{
-    return device->name;
-}
-
+int fake_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+                         struct ibv_device_attr_ex *attributes, size_t bytes);
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *entries);
@@ -54,23 +26,29 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
     fake_context *made = calloc(1, sizeof *made);
     if (made == NULL)
         return NULL;
+    struct ibv_context *context = &made->extended.context;
     fake_lock();
     made->number = fake_number();
     made->next = fake_contexts;
     fake_contexts = made;
     fake_unlock();
-    made->context.device = device;
-    made->context.async_fd = fake_fifo(made->number, made->path);
-    made->context.ops.post_send = post_send;
-    made->context.ops.post_recv = post_recv;
-    made->context.ops.poll_cq = poll_cq;
-    made->context.ops.req_notify_cq = req_notify_cq;
-    return &made->context;
+    context->device = device;
+    context->async_fd = fake_fifo(made->number, made->path);
+    context->ops.post_send = post_send;
+    context->ops.post_recv = post_recv;
+    context->ops.poll_cq = poll_cq;
+    context->ops.req_notify_cq = req_notify_cq;
+    if (fake_device_of(context)->odp) {
+        made->extended.sz = sizeof made->extended;
+        made->extended.query_device_ex = fake_query_device_ex;
+        context->abi_compat = __VERBS_ABI_IS_EXTENDED;
+    }
+    return context;
 }
 
 int ibv_close_device(struct ibv_context *context)
 {
-    fake_context *own = (fake_context *)(void *)context;
+    fake_context *own = fake_context_of(context);
     fake_lock();
     for (fake_context **at = &fake_contexts; *at != NULL; at = &(*at)->next) {
         if (*at == own) {
@@ -83,50 +61,6 @@ int ibv_close_device(struct ibv_context *context)
     unlink(own->path);
     free(own);
     return 0;
-}
-
-int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attributes)
-{
-    (void)context;
-    *attributes = (struct ibv_device_attr){.phys_port_cnt = 1, .max_qp_rd_atom = 4};
-    return 0;
-}
-
-/* In the older form that the real library's function of this name has, too: up to link_layer. */
-int ibv_query_port(struct ibv_context *context, uint8_t number, struct _compat_ibv_port_attr *attributes)
-{
-    struct ibv_port_attr port = {.state = IBV_PORT_ACTIVE,
-                                 .max_mtu = IBV_MTU_4096,
-                                 .active_mtu = IBV_MTU_1024,
-                                 .gid_tbl_len = 2,
-                                 .max_msg_sz = 1 << 20,
-                                 .lid = 7,
-                                 .active_width = 2,
-                                 .active_speed = 32,
-                                 .link_layer = IBV_LINK_LAYER_ETHERNET};
-    (void)context;
-    memcpy(attributes, &port, offsetof(struct ibv_port_attr, flags));
-    return number == 1 ? 0 : EINVAL;
-}
-
-int ibv_query_gid(struct ibv_context *context, uint8_t number, int index, union ibv_gid *gid)
-{
-    static const uint8_t local[16] = {0xfe, 0x80, [15] = 1}, v4[16] = {[10] = 0xff, 0xff, 10, 0, 0, 1};
-    (void)context;
-    memcpy(gid->raw, index == 0 ? local : v4, sizeof local);
-    return number == 1 && index < 2 ? 0 : EINVAL;
-}
-
-ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t most, uint32_t flags,
-                             size_t bytes)
-{
-    (void)flags;
-    (void)bytes;
-    for (uint32_t i = 0; i < 2 && i < most; i++) {
-        entries[i] = (struct ibv_gid_entry){.gid_index = i, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2};
-        ibv_query_gid(context, 1, (int)i, &entries[i].gid);
-    }
-    return 2;
 }
 
 /* ---- memory ---- */
@@ -149,6 +83,14 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t bytes, int ac
 {
     fabric *own = fake_fabric();
     struct ibv_mr *region = calloc(1, sizeof *region);
+    const fake_device *device = fake_device_of(pd->context);
+    bool on_demand = (access & IBV_ACCESS_ON_DEMAND) != 0;
+    if (on_demand && !device->odp) {
+        free(region);
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
+    fake_spin(device->registration + (on_demand ? 0 : (uint64_t)bytes / 4096 * device->page));
     fake_lock();
     size_t at = fake_slot(own->region, REGIONS, sizeof *own->region, offsetof(fabric_region, used),
                           offsetof(fabric_region, pid));
@@ -165,6 +107,7 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t bytes, int ac
     own->region[at] = (fabric_region){true, getpid(), key, (uintptr_t)address, bytes, access};
     *region = (struct ibv_mr){pd->context, pd, address, bytes, (uint32_t)at, key, key};
     atomic_fetch_add(&own->faults.regions, 1);
+    atomic_fetch_add(&own->faults.on_demand, on_demand);
     fake_unlock();
     return region;
 }
@@ -340,6 +283,16 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask)
     fake_qp *own = (fake_qp *)(void *)qp;
     fake_lock();
     fabric_qp *queue = &fake_fabric()->qp[own->index];
+    int error = 0;
+    if (mask & IBV_QP_PORT) {
+        queue->port = attributes->port_num;
+        queue->place = fake_place(qp->context, queue->port);
+        error = queue->port < 1 || queue->port > fake_device_of(qp->context)->ports ? EINVAL : 0;
+    }
+    if (mask & IBV_QP_AV) {
+        queue->route = fake_route(qp->context, &attributes->ah_attr);
+        error = attributes->ah_attr.port_num != queue->port ? EINVAL : error;
+    }
     if (mask & IBV_QP_DEST_QPN)
         queue->peer = attributes->dest_qp_num;
     if (mask & IBV_QP_QKEY)
@@ -351,7 +304,7 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask)
         queue->state = attributes->qp_state;
     }
     fake_unlock();
-    return 0;
+    return error;
 }
 
 /* Like the real one waits until events that have been taken are acknowledged. */
@@ -382,13 +335,15 @@ int ibv_destroy_qp(struct ibv_qp *qp)
     return 0;
 }
 
-static fake_request *take_over(const struct ibv_send_wr *wr)
+static fake_request *take_over(const struct ibv_send_wr *wr, bool datagram)
 {
     fake_request *request = calloc(1, sizeof *request);
     size_t at = 0;
     if (request == NULL)
         abort();
     request->wr = *wr;
+    if (datagram)
+        request->route = ((fake_ah *)(void *)wr->wr.ud.ah)->route;
     for (int i = 0; i < wr->num_sge; i++) {
         request->piece[i] = wr->sg_list[i];
         if (!(wr->send_flags & IBV_SEND_INLINE) || wr->sg_list[i].length == 0)
@@ -404,6 +359,8 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 {
     fake_qp *own = (fake_qp *)(void *)qp;
     fake_faults *faults = &fake_fabric()->faults;
+    if (qp->qp_type == IBV_QPT_UD)
+        fake_spin(fake_device_of(qp->context)->latency);
     fake_lock();
     uint32_t limit = atomic_load(&faults->queue_limit);
     if (own->waiting >= own->limit || (limit > 0 && own->waiting >= limit)) {
@@ -411,7 +368,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
         *bad = wr;
         return ENOMEM;
     }
-    fake_request *request = take_over(wr);
+    fake_request *request = take_over(wr, qp->qp_type == IBV_QPT_UD);
     if (own->first == NULL)
         own->first = request;
     else
@@ -443,11 +400,12 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *route)
 {
-    struct ibv_ah *handle = calloc(1, sizeof *handle);
-    (void)route;
-    if (handle != NULL)
-        handle->pd = pd;
-    return handle;
+    fake_ah *handle = calloc(1, sizeof *handle);
+    if (handle == NULL)
+        return NULL;
+    handle->ah.pd = pd;
+    handle->route = fake_route(pd->context, route);
+    return &handle->ah;
 }
 
 int ibv_destroy_ah(struct ibv_ah *handle)
@@ -505,7 +463,7 @@ void fake_verbs_event(int type)
             fake_ring(getpid(), context->number, &event, sizeof event);
         for (fake_qp *queue = fake_queues; queue != NULL && !port; queue = queue->next) {
             event.element.qp = &queue->qp;
-            if (queue->qp.context == &context->context && queue->qp.qp_type == IBV_QPT_RC)
+            if (queue->qp.context == &context->extended.context && queue->qp.qp_type == IBV_QPT_RC)
                 fake_ring(getpid(), context->number, &event, sizeof event);
         }
     }

@@ -45,6 +45,20 @@ static bool reaches(pid_t pid, uint32_t key, uint64_t address, uint64_t bytes, i
     return false;
 }
 
+/* Whether a route leads to a place: by LID within an InfiniBand subnet, else by GID. Counts those that do not. */
+static bool leads(const fabric_place *from, const fabric_place *route, const fabric_place *to)
+{
+    bool same_subnet = memcmp(from->gid.raw, to->gid.raw, 8) == 0;
+    bool right = from->infiniband == to->infiniband;
+    if (from->infiniband && (same_subnet || !route->global))
+        right &= same_subnet && route->lid == to->lid;
+    else
+        right &= route->global && memcmp(&route->gid, &to->gid, sizeof to->gid) == 0;
+    if (!right)
+        atomic_fetch_add(&fake_fabric()->faults.astray, 1);
+    return right;
+}
+
 /* ---- failures ---- */
 
 static void flush_receives(fabric_qp *queue)
@@ -167,7 +181,8 @@ static bool carry_out(fake_qp *queue)
     atomic_fetch_add(&faults->sends, 1);
     if (doomed(request)) {
         end(queue, (enum ibv_wc_status)atomic_load(&faults->fail_status));
-    } else if (peer == NULL || (peer->state != IBV_QPS_RTR && peer->state != IBV_QPS_RTS)) {
+    } else if (peer == NULL || !leads(&own->place, &own->route, &peer->place) ||
+               (peer->state != IBV_QPS_RTR && peer->state != IBV_QPS_RTS)) {
         end(queue, IBV_WC_RETRY_EXC_ERR);
     } else if (!keys_fit(request, reads ? IBV_ACCESS_LOCAL_WRITE : 0)) {
         end(queue, IBV_WC_LOC_PROT_ERR);
@@ -201,8 +216,9 @@ static void send_datagram(fake_qp *queue)
         atomic_fetch_sub(&faults->pass_datagrams, 1);
     if (lost)
         atomic_fetch_sub(&faults->drop_datagrams, 1);
-    if (!lost && peer != NULL && peer->datagrams && peer->key == request->wr.wr.ud.remote_qkey &&
-        peer->state == IBV_QPS_RTS && peer->head != peer->tail) {
+    const fabric_place *place = &fake_fabric()->qp[queue->index].place;
+    if (!lost && peer != NULL && peer->datagrams && leads(place, &request->route, &peer->place) &&
+        peer->key == request->wr.wr.ud.remote_qkey && peer->state == IBV_QPS_RTS && peer->head != peer->tail) {
         const fabric_receive *slot = &peer->receive[peer->head % RECEIVES];
         struct ibv_wc entry = {.wr_id = slot->wr_id,
                                .opcode = IBV_WC_RECV,
