@@ -68,14 +68,17 @@ typedef enum hk_link_state {
     HK_LINK_LOST     /* the peer died or the connection broke; what arrived before can still be taken */
 } hk_link_state;
 
-enum {                                  /* capabilities */
-       HK_TRANSPORT_MAP = 1u << 0,      /* map: peers' hk_alloc memory can be read directly */
-       HK_TRANSPORT_GET = 1u << 1,      /* get: peers' memory can be copied from */
-       HK_TRANSPORT_PUT = 1u << 2,      /* put: peers' memory can be written */
-       HK_TRANSPORT_SLEEP = 1u << 3,    /* sleep: can wait by itself when it is the only transport in use */
-       HK_TRANSPORT_LOCAL = 1u << 4,    /* reaches ranks of the same host only */
-       HK_TRANSPORT_ENCRYPTED = 1u << 5 /* what links carry can neither be read nor changed on the network; without
-                                         * this or LOCAL, HOCKET_TLS=required leaves the transport out */
+enum {                                   /* capabilities */
+       HK_TRANSPORT_MAP = 1u << 0,       /* map: peers' hk_alloc memory can be read directly */
+       HK_TRANSPORT_GET = 1u << 1,       /* get: peers' memory can be copied from */
+       HK_TRANSPORT_PUT = 1u << 2,       /* put: peers' memory can be written */
+       HK_TRANSPORT_SLEEP = 1u << 3,     /* sleep: can wait by itself when it is the only transport in use */
+       HK_TRANSPORT_LOCAL = 1u << 4,     /* reaches ranks of the same host only */
+       HK_TRANSPORT_ENCRYPTED = 1u << 5, /* what links carry can neither be read nor changed on the network; without
+                                          * this or LOCAL, HOCKET_TLS=required leaves the transport out */
+       HK_TRANSPORT_COSTED = 1u << 6     /* alpha_ns and beta_ns were measured or read from the hardware: the cost model
+                                          * uses them where nothing was tuned, also to choose among transports. One that
+                                          * is 0 is not known. Without this bit both are estimates, which it does not use */
 };
 
 /* What a transport promises about its sizes; filled by open. */
@@ -85,8 +88,8 @@ typedef struct hk_transport_limits {
     size_t eager_bytes;  /* largest message that is sent without being asked for: at least HK_TRANSPORT_WHOLE */
     size_t piece_bytes;  /* best size of one piece when a large message is streamed; a multiple of 4096 is best */
     size_t get_bytes;    /* smallest message for which `get` is worth a call; SIZE_MAX: only when forced */
-    double alpha_ns;     /* built-in estimate: one hand-over */
-    double beta_ns;      /* built-in estimate: ns per byte, streamed */
+    double alpha_ns;     /* one hand-over of a small message; see HK_TRANSPORT_COSTED */
+    double beta_ns;      /* ns per byte, streamed; likewise */
 } hk_transport_limits;
 
 /* Who a peer is. Equal host and context identify a process's context; rank is its index in the context's world. */
@@ -218,6 +221,10 @@ typedef struct hk_transport_ops {
     /* PUT; NULL-able otherwise: the description is not needed any more. revoke: the peer may still be about to write by
      * it; when this returns, it cannot, and its put will be REFUSED. */
     void (*withdraw)(hk_link *link, const hk_remote *remote, bool revoke);
+
+    /* NULL-able. Measures what `open` took no time to, and puts alpha_ns, beta_ns and HK_TRANSPORT_COSTED into *limits.
+     * Called once after open, and only where ranks may be linked by more than shared memory. Takes a millisecond. */
+    void (*measure)(hk_transport *transport, hk_transport_limits *limits);
 } hk_transport_ops;
 
 #ifdef __cplusplus

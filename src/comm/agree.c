@@ -5,7 +5,9 @@
 #include "base/settings.h"
 #include "comm/place.h"
 #include "comm/seat.h"
+#include "comm/transports.h"
 #include "cost/pack.h"
+#include "cost/reported.h"
 #include "cost/tuning.h"
 #include "topo/cpu_runs.h"
 
@@ -146,11 +148,47 @@ static const void *find_address(const hki_card *card, const char *name, size_t *
     return NULL;
 }
 
-/* Gives each peer the first transport that reaches it. */
+static const char *transport_of(hki_link_class link)
+{
+    return link <= HKI_LINK_HOST ? "shm" : link == HKI_LINK_VERBS ? "verbs" : "tcp";
+}
+
+/* The place of a transport among the ways to a peer: one whose costs nobody knows comes before all, one that only this
+ * end has behind all. */
+static uint32_t place_of(const char *name, const hki_link_way *ways, uint32_t count)
+{
+    if (strcmp(name, "shm") != 0 && strcmp(name, "verbs") != 0 && strcmp(name, "tcp") != 0)
+        return 0;
+    uint32_t place = 0;
+    while (place < count && strcmp(name, transport_of(ways[place].link)) != 0)
+        place++;
+    return place + 1;
+}
+
+/* The transports in the order in which they are tried for a peer: as the user says, or what costs least first. */
+static void order_transports(const hki_context *context, uint32_t rank, uint32_t order[HKI_MOST_TRANSPORTS])
+{
+    hki_link_way ways[HKI_LINK_WAYS];
+    uint32_t count = hki_cluster_ways(context->cluster, context->rank, rank, ways), places[HKI_MOST_TRANSPORTS];
+    for (uint32_t i = 0; i < context->transport_count; i++) {
+        uint32_t at = i, place = hki_transports_ordered() ? i : place_of(context->ops[i]->name, ways, count);
+        for (; at > 0 && places[at - 1] > place; at--) {
+            places[at] = places[at - 1];
+            order[at] = order[at - 1];
+        }
+        places[at] = place;
+        order[at] = i;
+    }
+}
+
+/* Gives a peer the first transport that reaches it. */
 static hk_status link_peer(hki_context *context, uint32_t rank, const hki_card *card)
 {
     const char *why = "none is open at both ends";
-    for (uint32_t i = 0; i < context->transport_count; i++) {
+    uint32_t order[HKI_MOST_TRANSPORTS];
+    order_transports(context, rank, order);
+    for (uint32_t turn = 0; turn < context->transport_count; turn++) {
+        uint32_t i = order[turn];
         hk_link *link;
         size_t bytes;
         const void *address = find_address(card, context->ops[i]->name, &bytes);
@@ -168,6 +206,35 @@ static hk_status link_peer(hki_context *context, uint32_t rank, const hki_card *
     }
     return hki_error(HK_ERR_TRANSPORT, "no transport reaches rank %u on host %s from rank %u on host %s: %s", rank,
                      context->peers[rank].host_name, context->rank, context->peers[context->rank].host_name, why);
+}
+
+/* Why a peer is reached as it is, where that was decided by cost. */
+static void log_ways(const hki_context *context, uint32_t rank)
+{
+    char text[HKI_LINK_WAYS * 64] = "";
+    hki_link_way ways[HKI_LINK_WAYS];
+    uint32_t count = hki_cluster_ways(context->cluster, context->rank, rank, ways);
+    for (uint32_t i = 0, used = 0; i < count && used < sizeof text; i++)
+        used += (uint32_t)snprintf(text + used, sizeof text - used, "%s%.1f us by %s (%s)", i ? ", " : "",
+                                   (double)ways[i].ps / 1e6, transport_of(ways[i].link),
+                                   hki_origin_name(context->figures.link[ways[i].link].origin));
+    hki_log(HK_LOG_DEBUG, "rank %u on %s reaches rank %u on %s by %s: %u KiB take %s", context->rank,
+            context->peers[context->rank].host_name, rank, context->peers[rank].host_name,
+            context->endpoint.channels[rank].ops->name, (unsigned)HKI_LINK_BYTES / 1024, text);
+}
+
+/* One peer for every kind of link. */
+static void log_links(const hki_context *context)
+{
+    unsigned said = 0;
+    if (!hki_log_wants(HK_LOG_DEBUG) || !context->cluster->costs.known)
+        return;
+    for (uint32_t rank = 0; rank < context->ranks; rank++) {
+        unsigned bit = rank == context->rank ? 0 : 1u << hki_cluster_link(context->cluster, context->rank, rank);
+        if (bit & ~said)
+            log_ways(context, rank);
+        said |= bit;
+    }
 }
 
 static bool reaches_anybody(const hki_context *context, uint32_t transport)
@@ -219,6 +286,7 @@ static hk_status link_all(hki_context *context, const hki_card *cards)
     for (uint32_t rank = 0; rank < context->ranks; rank++)
         if (rank != context->rank)
             HK_TRY(link_peer(context, rank, &cards[rank]));
+    log_links(context);
     close_unused_transports(context);
     acquaint(context, cards);
     return HK_OK;
@@ -267,8 +335,11 @@ hk_status hki_agree_on_links(hki_context *context, hki_boot *boot)
         status = take_figures(context, cards);
     if (status == HK_OK)
         status = hki_seat_take(context, cards);
-    if (status == HK_OK)
+    if (status == HK_OK) {
+        hki_reported_costs(context->cluster, &context->figures, !hki_transports_ordered());
+        hki_reported_apply(context->cluster, &context->figures);
         status = link_all(context, cards);
+    }
     free(cards);
     return status;
 }

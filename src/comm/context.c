@@ -162,6 +162,18 @@ static hk_status open_transport(hki_context *context, const hk_transport_ops *op
     return HK_OK;
 }
 
+/* Ranks of several hosts, or without shared memory, may be linked by more than one network: what each costs decides.
+ * Where shared memory serves all, nothing is measured. */
+static void measure_transports(hki_context *context)
+{
+    bool local = false, apart = context->peers[context->rank].local_ranks < (int32_t)context->ranks;
+    for (uint32_t i = 0; i < context->transport_count; i++)
+        local |= (context->limits[i].capabilities & HK_TRANSPORT_LOCAL) != 0;
+    for (uint32_t i = 0; i < context->transport_count && (apart || (!local && context->transport_count > 1)); i++)
+        if (context->ops[i]->measure)
+            context->ops[i]->measure(context->transports[i], &context->limits[i]);
+}
+
 static hk_status open_transports(hki_context *context)
 {
     if (context->ranks == 1)
@@ -179,6 +191,7 @@ static hk_status open_transports(hki_context *context)
     }
     if (context->transport_count == 0)
         return hki_error(HK_ERR_TRANSPORT, "no transport could be opened: %s", hk_last_error());
+    measure_transports(context);
     if (tls_required())
         pthread_once(&exit_once, depart_early);
     return HK_OK;

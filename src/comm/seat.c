@@ -1,12 +1,20 @@
 #include "comm/seat.h"
 
 #include "base/error.h"
+#include "comm/transports.h"
 #include "topo/nics.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEAT_FIELDS = 6, SEAT_BYTES = 2 * SEAT_FIELDS, HOST_BYTES = 4 * 3 + 8 };
+enum {
+    SEAT_FIELDS = 6,
+    COSTS = 4, /* latency and time a byte, of tcp and of verbs */
+    SEAT_BYTES = 2 * (SEAT_FIELDS + COSTS),
+    HOST_BYTES = 4 * 3 + 8
+};
+/* A cost in 16 bits: a shift, and what is shifted, which is exact to a thousandth. */
+enum { COST_SHIFT_BITS = 5, COST_BITS = 16 - COST_SHIFT_BITS };
 
 static void put(unsigned char **at, uint64_t value, int bytes)
 {
@@ -22,21 +30,59 @@ static uint64_t take(const unsigned char **at, int bytes)
     return value;
 }
 
-/* What this rank may use: a bit for each transport that it has open, but for those that come behind another in its
- * order of preference which reaches whomever they reach. */
+static void put_cost(unsigned char **at, uint32_t value)
+{
+    unsigned shift = 0;
+    while (value >> shift >= 1u << COST_BITS)
+        shift++;
+    put(at, shift << COST_BITS | value >> shift, 2);
+}
+
+static uint32_t take_cost(const unsigned char **at)
+{
+    uint32_t code = (uint32_t)take(at, 2);
+    return (uint32_t)((uint64_t)(code & ((1u << COST_BITS) - 1)) << (code >> COST_BITS));
+}
+
+/* By what a transport of this name reaches others. A plug-in counts as tcp: nothing better is known of it. */
+static unsigned reach_of(const char *name)
+{
+    return strcmp(name, "shm") == 0 ? HKI_REACH_SHM : strcmp(name, "verbs") == 0 ? HKI_REACH_VERBS : HKI_REACH_TCP;
+}
+
+/* What this rank may use: a bit for each transport that it has open. Where the user says which comes first, without
+ * those that come behind another which reaches whomever they reach. */
 static uint16_t find_reach(const hki_context *context)
 {
     unsigned reach = 0;
     for (uint32_t i = 0; i < context->transport_count; i++) {
-        const char *name = context->ops[i]->name;
-        if (strcmp(name, "shm") == 0)
-            reach |= reach & (HKI_REACH_TCP | HKI_REACH_VERBS) ? 0 : HKI_REACH_SHM;
-        else if (strcmp(name, "verbs") == 0)
-            reach |= reach & HKI_REACH_TCP ? 0 : HKI_REACH_VERBS;
-        else
-            reach |= HKI_REACH_TCP; /* a plug-in counts as one: nothing better is known of it */
+        unsigned one = reach_of(context->ops[i]->name);
+        unsigned further = one == HKI_REACH_SHM     ? HKI_REACH_TCP | HKI_REACH_VERBS
+                           : one == HKI_REACH_VERBS ? HKI_REACH_TCP
+                                                    : 0;
+        reach |= hki_transports_ordered() && reach & further ? 0 : one;
     }
     return (uint16_t)reach;
+}
+
+static uint32_t whole(double value)
+{
+    return value >= 0.5 && value < 4e9 ? (uint32_t)(value + 0.5) : 0;
+}
+
+/* Costs that a transport has measured or read from its hardware; estimates say nothing. */
+static hki_ports find_ports(const hki_context *context)
+{
+    hki_ports ports = {0};
+    for (uint32_t i = context->transport_count; i-- > 0;) {
+        const hk_transport_limits *limits = &context->limits[i];
+        unsigned reach = reach_of(context->ops[i]->name);
+        if (reach == HKI_REACH_SHM || !(limits->capabilities & HK_TRANSPORT_COSTED))
+            continue;
+        *(reach == HKI_REACH_VERBS ? &ports.verbs : &ports.tcp) =
+            (hki_port_cost){whole(limits->alpha_ns), whole(limits->beta_ns * 1024e3)};
+    }
+    return ports;
 }
 
 /* Ranks that can run at full speed at once, of all that are here. */
@@ -73,12 +119,16 @@ void hki_seat_tell(hki_context *context, hki_card *card)
     const uint16_t fields[SEAT_FIELDS] = {seat.package, seat.numa, seat.l3, seat.l2, seat.core, seat.reach};
     for (int i = 0; i < SEAT_FIELDS; i++)
         put(&at, fields[i], 2);
+    const hki_ports ports = find_ports(context);
+    const uint32_t costs[COSTS] = {ports.tcp.alpha_ns, ports.tcp.beta_ps, ports.verbs.alpha_ns, ports.verbs.beta_ps};
+    for (int i = 0; i < COSTS; i++)
+        put_cost(&at, costs[i]);
     hki_card_add(card, HKI_CARD_SEAT, bytes, SEAT_BYTES);
     if (context->peers[context->rank].local_index == 0)
         tell_host(context, topology, card);
 }
 
-static bool take_seat(const hki_card *card, hki_seat *seat)
+static bool take_seat(const hki_card *card, hki_seat *seat, hki_ports *ports)
 {
     size_t bytes;
     const unsigned char *at = hki_card_find(card, HKI_CARD_SEAT, 0, &bytes);
@@ -88,6 +138,10 @@ static bool take_seat(const hki_card *card, hki_seat *seat)
                                            &seat->l2,      &seat->core, &seat->reach};
     for (int i = 0; i < SEAT_FIELDS; i++)
         *fields[i] = (uint16_t)take(&at, 2);
+    uint32_t *const costs[COSTS] = {&ports->tcp.alpha_ns, &ports->tcp.beta_ps, &ports->verbs.alpha_ns,
+                                    &ports->verbs.beta_ps};
+    for (int i = 0; i < COSTS; i++)
+        *costs[i] = take_cost(&at);
     return true;
 }
 
@@ -120,7 +174,7 @@ static hk_status take_all(const hki_context *context, const hki_card *cards, hki
     uint32_t hosts = 0;
     for (uint32_t rank = 0; rank < context->ranks; rank++) {
         hki_seat *seat = &cluster->seats[rank];
-        bool right = take_seat(&cards[rank], seat);
+        bool right = take_seat(&cards[rank], seat, &cluster->ports[rank]);
         seat->host = find_host(context, firsts, hosts, rank);
         if (right && seat->host == hosts) {
             firsts[hosts] = rank;
@@ -145,7 +199,9 @@ hk_status hki_seat_take(hki_context *context, const hki_card *cards)
 {
     uint32_t hosts = count_hosts(context), *firsts = malloc(((size_t)hosts + 1) * sizeof *firsts);
     hki_cluster *cluster = firsts ? hki_cluster_new(context->ranks, hosts, 1, "as the ranks found it") : NULL;
-    hk_status status = cluster ? HK_OK : hki_error(HK_ERR_NO_MEMORY, "no memory for a cluster of %u hosts", hosts);
+    hk_status status = cluster && hki_cluster_add_ports(cluster)
+                           ? HK_OK
+                           : hki_error(HK_ERR_NO_MEMORY, "no memory for a cluster of %u hosts", hosts);
     if (status == HK_OK) {
         cluster->switches[0].above = UINT32_MAX;
         status = take_all(context, cards, cluster, firsts);

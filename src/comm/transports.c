@@ -140,6 +140,12 @@ const hk_transport_ops *const *hki_transports_usable(void)
     return usable;
 }
 
+bool hki_transports_ordered(void)
+{
+    pthread_once(&once, choose);
+    return named;
+}
+
 bool hki_transports_named(const hk_transport_ops *ops)
 {
     return named || built_in(ops->name) != NULL;

@@ -108,7 +108,7 @@ const char *hki_op_class_name(hki_op_class operators)
 
 const char *hki_origin_name(hki_origin origin)
 {
-    static const char *const names[] = {"built in", "tuned", "calibrated", "given"};
+    static const char *const names[] = {"built in", "tuned", "calibrated", "given", "reported by the ports"};
     return (unsigned)origin < sizeof names / sizeof *names ? names[origin] : "?";
 }
 

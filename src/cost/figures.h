@@ -29,7 +29,7 @@ typedef struct hki_range_figures {
 } hki_range_figures;
 
 /* Where a group of figures comes from. */
-typedef enum hki_origin { HKI_BUILT_IN, HKI_TUNED, HKI_CALIBRATED, HKI_GIVEN } hki_origin;
+typedef enum hki_origin { HKI_BUILT_IN, HKI_TUNED, HKI_CALIBRATED, HKI_GIVEN, HKI_REPORTED } hki_origin;
 
 typedef struct hki_link_figures {
     hki_range_figures range[HKI_FIGURE_RANGES];

@@ -113,7 +113,7 @@ size_t hki_figures_pack(const hki_figures *figures, unsigned char packed[HKI_PAC
 static bool take_origin(unsigned value, hki_origin *origin)
 {
     *origin = (hki_origin)value;
-    return value <= HKI_GIVEN;
+    return value <= HKI_REPORTED;
 }
 
 static bool take_link(cursor *c, hki_link_figures *link)

@@ -132,6 +132,25 @@ int hki_interfaces_list(hki_interface *list, size_t capacity)
     return count < 0 ? count : kept;
 }
 
+/* ---- rates ---- */
+
+uint64_t hki_interface_rate(const char *name)
+{
+    char path[64 + IF_NAMESIZE];
+    long long megabits = 0;
+    snprintf(path, sizeof path, "/sys/class/net/%.*s/device", IF_NAMESIZE, name);
+    if (access(path, F_OK) != 0)
+        return 0;
+    snprintf(path, sizeof path, "/sys/class/net/%.*s/speed", IF_NAMESIZE, name);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%lld", &megabits) != 1 || megabits < 0 || megabits > 1000000000)
+        megabits = 0; /* -1, or an error: there is no link, or the system does not know */
+    fclose(file);
+    return (uint64_t)megabits * 125000;
+}
+
 /* ---- choices ---- */
 
 /* Whether an item of the list speaks of this address. */

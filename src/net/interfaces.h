@@ -43,4 +43,8 @@ int hki_interfaces_choose(const char *choice, hki_interface *list, int count, ch
 void hki_interface_verdict(const hki_interface *one, const char *choice, bool outward, bool wide,
                            char verdict[HKI_INTERFACE_VERDICT]);
 
+/* Bytes a second that an interface carries each way, as the system says; 0: it does not say, or the interface is no
+ * hardware (loopback, a bridge, one end of a pair), whose speed means nothing. */
+uint64_t hki_interface_rate(const char *name);
+
 #endif

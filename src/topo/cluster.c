@@ -93,11 +93,18 @@ hki_cluster *hki_cluster_new(uint32_t ranks, uint32_t hosts, uint32_t switches, 
     return NULL;
 }
 
+bool hki_cluster_add_ports(hki_cluster *cluster)
+{
+    cluster->ports = calloc((size_t)cluster->rank_count + 1, sizeof *cluster->ports);
+    return cluster->ports != NULL;
+}
+
 void hki_cluster_free(hki_cluster *cluster)
 {
     if (!cluster)
         return;
     free(cluster->seats);
+    free(cluster->ports);
     free(cluster->hosts);
     free(cluster->switches);
     free(cluster->source);
@@ -230,7 +237,10 @@ static void copy_members(const hki_cluster *cluster, const uint32_t *world, cons
     for (uint32_t rank = 0; rank < made->rank_count; rank++) {
         made->seats[rank] = cluster->seats[world[rank]];
         made->seats[rank].host = number[made->seats[rank].host];
+        if (cluster->ports)
+            made->ports[rank] = cluster->ports[world[rank]];
     }
+    made->costs = cluster->costs;
     for (uint32_t host = 0; host < cluster->host_count; host++)
         if (number[host] != UINT32_MAX)
             made->hosts[number[host]] = cluster->hosts[host];
@@ -242,9 +252,14 @@ hk_status hki_cluster_members(const hki_cluster *cluster, const uint32_t *world,
     uint32_t *number = malloc(cluster->host_count * sizeof *number);
     uint32_t hosts = number ? renumber_hosts(cluster, world, ranks, number) : 0;
     hki_cluster *made = number ? hki_cluster_new(ranks, hosts, cluster->switch_count, cluster->source) : NULL;
-    if (made)
+    bool complete = made && (!cluster->ports || hki_cluster_add_ports(made));
+    if (complete)
         copy_members(cluster, world, number, made);
     free(number);
+    if (!complete) {
+        hki_cluster_free(made);
+        made = NULL;
+    }
     if (!made)
         return hki_error(HK_ERR_NO_MEMORY, "no memory for a cluster of %u ranks", ranks);
     hk_status status = hki_cluster_settle(made);
@@ -283,44 +298,18 @@ hk_status hki_cluster_uniform(uint32_t hosts, uint32_t ranks, uint32_t capacity,
     return HK_OK;
 }
 
+static bool equal_ports(const hki_cluster *left, const hki_cluster *right)
+{
+    if (!left->ports || !right->ports)
+        return left->ports == right->ports;
+    return memcmp(left->ports, right->ports, left->rank_count * sizeof *left->ports) == 0;
+}
+
 bool hki_cluster_equal(const hki_cluster *left, const hki_cluster *right)
 {
     return left->rank_count == right->rank_count && left->host_count == right->host_count &&
            memcmp(left->seats, right->seats, left->rank_count * sizeof *left->seats) == 0 &&
-           memcmp(left->hosts, right->hosts, left->host_count * sizeof *left->hosts) == 0;
-}
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Links
- * ------------------------------------------------------------------------------------------------------------- */
-
-static bool share(uint16_t left, uint16_t right)
-{
-    return left == right && left != HKI_TOPOLOGY_NO_CACHE;
-}
-
-static hki_link_class within_host(const hki_seat *left, const hki_seat *right)
-{
-    if (share(left->core, right->core))
-        return HKI_LINK_CORE;
-    if (share(left->l2, right->l2))
-        return HKI_LINK_L2;
-    if (share(left->l3, right->l3))
-        return HKI_LINK_L3;
-    if (share(left->numa, right->numa))
-        return HKI_LINK_NUMA;
-    return share(left->package, right->package) ? HKI_LINK_PACKAGE : HKI_LINK_HOST;
-}
-
-hki_link_class hki_cluster_link(const hki_cluster *cluster, uint32_t left, uint32_t right)
-{
-    const hki_seat *a = &cluster->seats[left], *b = &cluster->seats[right];
-    unsigned reach = a->reach & b->reach;
-    if (a->host == b->host && reach & HKI_REACH_SHM)
-        return within_host(a, b);
-    if (a->host == b->host && (reach & HKI_REACH_TCP || !(reach & HKI_REACH_VERBS)))
-        return HKI_LINK_LOOPBACK;
-    return reach & HKI_REACH_VERBS ? HKI_LINK_VERBS : HKI_LINK_TCP;
+           memcmp(left->hosts, right->hosts, left->host_count * sizeof *left->hosts) == 0 && equal_ports(left, right);
 }
 
 /* ---------------------------------------------------------------------------------------------------------------

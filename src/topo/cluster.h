@@ -54,6 +54,25 @@ hki_seat hki_seat_read(const hki_cpus *cpus);
 /* The same below a root, which is "" but in tests. */
 hki_seat hki_seat_read_below(const char *root, const hki_cpus *cpus);
 
+/* What messages cost over a rank's port of a network, as its transport has measured it or read it from the hardware.
+ * 0: not known. */
+typedef struct hki_port_cost {
+    uint32_t alpha_ns; /* latency, one way */
+    uint32_t beta_ps;  /* per KiB */
+} hki_port_cost;
+
+typedef struct hki_ports {
+    hki_port_cost tcp, verbs;
+} hki_ports;
+
+/* What messages cost by each kind of link, for choosing among those that two ranks have: filled in by the cost model
+ * (cost/reported.h) before links are made, and left as it is then. */
+typedef struct hki_link_costs {
+    bool known;                      /* else shared memory comes before verbs, and that before tcp */
+    bool by_ports[HKI_LINK_CLASSES]; /* what the ports of both ends say counts, if they say it */
+    uint64_t alpha_ps[HKI_LINK_CLASSES], beta_ps[HKI_LINK_CLASSES]; /* … and else this; beta per KiB */
+} hki_link_costs;
+
 typedef struct hki_cluster_host {
     uint32_t ranks;      /* on it */
     uint32_t capacity;   /* ranks that can run at full speed at once: usable cores or the cgroup's quota; at least 1 */
@@ -74,6 +93,8 @@ typedef struct hki_cluster_switch {
 typedef struct hki_cluster {
     uint32_t rank_count, host_count, switch_count, numa_count;
     hki_seat *seats;
+    hki_ports *ports; /* by rank; NULL: nobody has said anything */
+    hki_link_costs costs;
     hki_cluster_host *hosts;
     hki_cluster_switch *switches; /* at least one */
     hki_levels *levels;           /* its ranks in groups; NULL: all alike. Its split is that by hosts */
@@ -101,10 +122,31 @@ hk_status hki_cluster_members(const hki_cluster *cluster, const uint32_t *world,
 /* Whether ranks are at the same places of equal hosts; switches are not looked at. */
 bool hki_cluster_equal(const hki_cluster *left, const hki_cluster *right);
 
-/* The kind of link between two ranks (equal on all ranks, whoever asks, and both ways): shared memory if both reach
- * others by it on one host, between hosts verbs before tcp. A part of a host that a rank is not bound to is shared with
- * nobody. */
+/* Room for what ranks say of their ports, all unknown. False: no memory. */
+bool hki_cluster_add_ports(hki_cluster *cluster);
+
+/*
+ * The kind of link between two ranks, equal on all ranks, whoever asks, and both ways: of those by which both reach
+ * others (shared memory only on one host) the one that takes least for a message of HKI_LINK_BYTES; where costs are not
+ * known, or are equal, shared memory before verbs before tcp. A part of a host that a rank is not bound to is shared
+ * with nobody.
+ *
+ * One size has to decide, since a pair has one link for all sizes. It is about n½ = α/β of networks, the size at which
+ * a message takes as long for its latency as for its bytes (R. Hockney; 23 to 29 KiB by the built-in figures of tcp and
+ * verbs), so that being twice as fast counts alike in either.
+ */
+enum { HKI_LINK_BYTES = 32768 };
 hki_link_class hki_cluster_link(const hki_cluster *cluster, uint32_t left, uint32_t right);
+
+/* The links that two ranks have, best first; returns how many, of at most HKI_LINK_WAYS, and what HKI_LINK_BYTES take
+ * by each (0: costs are not known). Both ends' ports count: latency is half of each one's, bytes go as fast as the
+ * slower one. What tcp says of its latency is that of its own host's stack, below which no network's is. */
+enum { HKI_LINK_WAYS = 3 };
+typedef struct hki_link_way {
+    hki_link_class link;
+    uint64_t ps;
+} hki_link_way;
+uint32_t hki_cluster_ways(const hki_cluster *cluster, uint32_t left, uint32_t right, hki_link_way ways[HKI_LINK_WAYS]);
 
 /* Draws it for people, as indented lines: switches, hosts, ranks. Neighbours that are alike are said once.
  * HK_ERR_NO_MEMORY. */

@@ -16,6 +16,8 @@
 
 static fake_faults *faults;
 static void (*raise_event)(int type);
+/* The devices that there are, as fake_verbs/fabric.h has it. */
+static const char *fabric_devices = "fake0,fake1";
 static char fabric_folder[] = "/tmp/hocket-fake-verbs-XXXXXX";
 
 static bool fabric_find(void *object, const char *name, void *function)
@@ -34,13 +36,13 @@ static bool fabric_there(void)
     return false;
 }
 
-/* A group's set-up: two devices, fake0 and fake1. */
+/* A group's set-up. */
 static int fabric_start(void **state)
 {
     (void)state;
     fake_faults *(*get_faults)(void);
     if (mkdtemp(fabric_folder) == NULL || setenv("FAKE_VERBS_FABRIC", fabric_folder, 1) != 0 ||
-        setenv("FAKE_VERBS_DEVICES", "fake0,fake1", 1) != 0)
+        setenv("FAKE_VERBS_DEVICES", fabric_devices, 1) != 0)
         return -1;
     void *object = dlopen(FAKE_VERBS_LIBRARY, RTLD_NOW);
     if (object == NULL || !fabric_find(object, "fake_verbs_faults", &get_faults) ||

@@ -453,7 +453,8 @@ static hk_status tcp_open(const hk_transport_services *services, hk_transport **
         return status;
     }
     enrol(transport, true);
-    /* alpha and beta: two processes over loopback, one way; a network's own are measured by `hocket tune`. */
+    /* alpha and beta: two processes over loopback, one way; a network's own are measured by `hocket tune`, or by
+     * measure.c. */
     *limits = (hk_transport_limits){.capabilities = transport->tls != NULL ? HK_TRANSPORT_ENCRYPTED : 0,
                                     .inline_bytes = HK_TRANSPORT_WHOLE,
                                     .eager_bytes = HKI_TCP_EAGER,
@@ -574,4 +575,5 @@ const hk_transport_ops hk_transport_tcp = {.size = sizeof(hk_transport_ops),
                                            .event_fd = tcp_event_fd,
                                            .counters = tcp_counters,
                                            .acquaint = hki_watch_acquaint,
-                                           .report_lost = hki_watch_report};
+                                           .report_lost = hki_watch_report,
+                                           .measure = hki_tcp_measure};

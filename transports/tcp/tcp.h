@@ -311,6 +311,11 @@ hk_status hki_tcp_publish(const hk_transport *transport, void *address, size_t *
 /* Fills the link's candidates, best first, from what the peer has published. */
 hk_status hki_tcp_candidates(hk_link *link, const void *address, size_t bytes);
 
+/* ---- measure.c ---- */
+
+/* The latency of this host's own stack, and what the interfaces in use carry. */
+void hki_tcp_measure(hk_transport *transport, hk_transport_limits *limits);
+
 /* ---- control.c ---- */
 
 hk_status hki_tcp_control_start(hk_transport *transport);

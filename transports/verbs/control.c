@@ -29,8 +29,7 @@ enum {
     SLOT_BYTES = 512,
     LATENCY_TRIES = 4,
     LATENCY_WAIT_MS = 20,
-    STANDARD_LATENCY_NS = 1500, /* of adapters with 100 Gbit/s, one way; guessed */
-    OF_SEND = 1 << 16           /* wr_id of datagrams that go; others are the place of one that came */
+    OF_SEND = 1 << 16 /* wr_id of datagrams that go; others are the place of one that came */
 };
 
 void hki_verbs_ring(hk_transport *transport)
@@ -237,11 +236,11 @@ static void measure_latency(hk_transport *transport)
         uint64_t taken = time_datagram(transport, handle);
         best = taken < best ? taken : best;
         if (taken == UINT64_MAX)
-            break; /* datagrams do not come back here: what was written down must do */
+            break; /* datagrams do not come back here */
     }
     if (handle != NULL)
         transport->library->destroy_ah(handle);
-    transport->latency_ns = best != UINT64_MAX ? (double)best : STANDARD_LATENCY_NS;
+    transport->latency_ns = best != UINT64_MAX ? (double)best : 0;
 }
 
 /* ---- asynchronous events ---- */

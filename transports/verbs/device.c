@@ -195,25 +195,36 @@ static bool choose_gid(hki_port *port, int length)
 
 /* ---- ports ---- */
 
-/* ns for a byte, from the port's width and speed (InfiniBand specification, PortInfo). */
+/* ns for a byte, from the port's width and speed (InfiniBand specification, PortInfo); 0: a code that is not known. */
 static double ns_per_byte(const struct ibv_port_attr *attributes)
 {
     static const struct {
         uint8_t code;
         double gigabits;
     } speeds[] = {{1, 2.5}, {2, 5}, {4, 10}, {8, 10}, {16, 14.0625}, {32, 25.78125}, {64, 53.125}, {128, 106.25}};
-    int width = attributes->active_width == 1    ? 1
-                : attributes->active_width == 2  ? 4
-                : attributes->active_width == 4  ? 8
-                : attributes->active_width == 8  ? 12
-                : attributes->active_width == 16 ? 2
-                                                 : 1;
-    double gigabits = 2.5;
-    for (size_t i = 0; i < sizeof speeds / sizeof speeds[0]; i++) {
-        if (attributes->active_speed == speeds[i].code)
-            gigabits = speeds[i].gigabits;
+    static const struct {
+        uint8_t code;
+        int lanes;
+    } widths[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
+    double rate = 0;
+    for (size_t i = 0; i < sizeof speeds / sizeof speeds[0]; i++)
+        rate += attributes->active_speed == speeds[i].code ? speeds[i].gigabits : 0;
+    for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) {
+        if (attributes->active_width == widths[i].code)
+            return rate > 0 ? 8 / (rate * widths[i].lanes) : 0;
     }
-    return 8 / (gigabits * width);
+    return 0;
+}
+
+double hki_verbs_rate(const hk_transport *transport)
+{
+    double rate = 0;
+    for (uint32_t i = 0; i < transport->port_count; i++) {
+        if (transport->port[i].ns_per_byte <= 0)
+            return 0;
+        rate += 1 / transport->port[i].ns_per_byte;
+    }
+    return rate;
 }
 
 /* Whether memory can be registered without being pinned: its pages are brought in as the hardware needs them. */
@@ -356,7 +367,8 @@ static void log_ports(const hk_transport *transport)
         services->log(services->core, HK_LOG_INFO,
                       "verbs: rank %d on %s uses device %s port %u, %s, LID %u, GID %d (%s), %.1f Gbit/s",
                       (int)services->self->rank, services->self->host_name, port->device, port->number,
-                      port->ethernet ? "RoCE" : "InfiniBand", port->lid, port->gid_index, text, 8 / port->ns_per_byte);
+                      port->ethernet ? "RoCE" : "InfiniBand", port->lid, port->gid_index, text,
+                      port->ns_per_byte > 0 ? 8 / port->ns_per_byte : 0);
     }
 }
 

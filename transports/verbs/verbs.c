@@ -456,13 +456,14 @@ static hk_status verbs_open(const hk_transport_services *services, hk_transport 
         return status;
     }
     size_t ring = (size_t)transport->ring_units * HKI_VERBS_UNIT;
-    *limits = (hk_transport_limits){.capabilities = HK_TRANSPORT_GET | HK_TRANSPORT_PUT,
+    double rate = hki_verbs_rate(transport);
+    *limits = (hk_transport_limits){.capabilities = HK_TRANSPORT_GET | HK_TRANSPORT_PUT | HK_TRANSPORT_COSTED,
                                     .inline_bytes = HKI_VERBS_INLINE - HKI_VERBS_HEADER,
                                     .eager_bytes = ring / 16,
                                     .piece_bytes = ring / 8,
                                     .get_bytes = 0,
                                     .alpha_ns = transport->latency_ns,
-                                    .beta_ns = transport->port[0].ns_per_byte};
+                                    .beta_ns = rate > 0 ? 1 / rate : 0};
     services->log(services->core, HK_LOG_INFO, "verbs: rank %d on %s: %.1f us for a small message, %.3f ns a byte",
                   (int)services->self->rank, services->self->host_name, limits->alpha_ns / 1000, limits->beta_ns);
     *result = transport;

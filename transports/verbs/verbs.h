@@ -51,8 +51,8 @@ typedef struct hki_port {
     enum ibv_mtu mtu;
     uint32_t rd_atomic; /* RDMA reads that a queue may have under way */
     uint32_t longest;   /* bytes of one message */
-    double ns_per_byte;
-    bool on_demand; /* memory for one message need not be pinned */
+    double ns_per_byte; /* of the port's width and speed; 0: not known */
+    bool on_demand;     /* memory for one message need not be pinned */
     struct ibv_context *context;
     struct ibv_pd *pd;
     struct ibv_comp_channel *channel;
@@ -240,7 +240,7 @@ struct hk_transport {
     hki_port port[HKI_VERBS_LANES];
     uint32_t port_count;
     uint32_t ring_units;                /* of each link's ring */
-    double connect_timeout, latency_ns; /* one way, measured */
+    double connect_timeout, latency_ns; /* one way, measured; 0: it could not be */
     bool puts, gets;                    /* HOCKET_PROTOCOL allows them */
     uint64_t register_from;             /* bytes from which on memory that is not kept is registered for one message */
     hki_node regions, registrations;
@@ -264,6 +264,8 @@ static inline hk_link *hki_verbs_link(hk_transport *transport, uint32_t rank)
 /* Chooses and opens ports. HK_ERR_UNSUPPORTED: there is none. Errors are recorded. */
 hk_status hki_verbs_open_ports(hk_transport *transport);
 void hki_verbs_close_ports(hk_transport *transport);
+/* Bytes a nanosecond of all ports together; 0: not known. */
+double hki_verbs_rate(const hk_transport *transport);
 /* ibv_query_port as the header's inline function does it, by the loaded library. */
 int hki_verbs_query_port(const hki_verbs_library *library, struct ibv_context *context, uint8_t number,
                          struct ibv_port_attr *attributes);
