@@ -158,7 +158,13 @@ static bool edges_missing(const hki_grid *grid)
     return grid->cut == HKI_CUT_FRACTION && !grid->edges;
 }
 
-hk_status hki_algorithm_schedule(const hki_algorithm *algorithm, const hki_call *given, hki_schedule **schedule)
+static hk_status no_memory(const hki_algorithm *algorithm, const hki_call *call)
+{
+    return hki_error(HK_ERR_NO_MEMORY, "no memory for a schedule of %s among %u ranks", algorithm->name, call->ranks);
+}
+
+/* Writes the schedule with this builder, or a new one if there is none. */
+static hk_status write_schedule(const hki_algorithm *algorithm, const hki_call *given, hki_builder **builder)
 {
     const char *why = hki_algorithm_refuses(algorithm, given);
     if (why)
@@ -171,17 +177,37 @@ hk_status hki_algorithm_schedule(const hki_algorithm *algorithm, const hki_call 
     algorithm->cut(&call, &shape);
     shape.alias = alias_of(&call, &shape);
     bool complete = !edges_missing(&shape.grid[0]) && !edges_missing(&shape.grid[1]);
-    hki_builder *builder = complete ? hki_builder_new(&shape) : NULL;
+    if (complete && *builder)
+        complete = hki_builder_renew(*builder, &shape);
+    else if (complete)
+        complete = (*builder = hki_builder_new(&shape)) != NULL;
     free_edges(&shape);
-    if (!builder)
-        return hki_error(HK_ERR_NO_MEMORY, "no memory for a schedule of %s among %u ranks", algorithm->name,
-                         call.ranks);
+    if (!complete)
+        return no_memory(algorithm, &call);
     if (call.ranks == 1)
-        generate_alone(builder, &call);
+        generate_alone(*builder, &call);
     else
-        algorithm->generate(builder, &call);
+        algorithm->generate(*builder, &call);
+    return HK_OK;
+}
+
+hk_status hki_algorithm_schedule(const hki_algorithm *algorithm, const hki_call *call, hki_schedule **schedule)
+{
+    hki_builder *builder = NULL;
+    HK_TRY(write_schedule(algorithm, call, &builder));
     hk_status status;
     hki_schedule *result = hki_builder_finish(builder, &status);
+    if (status == HK_OK)
+        *schedule = result;
+    return status;
+}
+
+hk_status hki_algorithm_look(const hki_algorithm *algorithm, const hki_call *call, hki_builder **builder,
+                             const hki_schedule **schedule)
+{
+    HK_TRY(write_schedule(algorithm, call, builder));
+    hk_status status;
+    const hki_schedule *result = hki_builder_view(*builder, &status);
     if (status == HK_OK)
         *schedule = result;
     return status;

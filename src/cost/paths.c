@@ -41,17 +41,18 @@ typedef struct finder {
     sample samples[HOSTS_MOST];
     uint32_t sample_count;
     uint64_t link_cost[HKI_LINK_CLASSES]; /* of a message of 64 KiB */
+    hki_builder *writer;                  /* of the schedules that are looked at; NULL: none yet */
 } finder;
 
 /* The peers of another rank's sends, in order; NULL: no memory, or it makes other steps (*other). */
-static uint32_t *find_peers(const finder *f, uint32_t rank, bool *other)
+static uint32_t *find_peers(finder *f, uint32_t rank, bool *other)
 {
     hki_call call = *f->call;
     call.rank = rank;
     call.in_place = HKI_SEPARATE;
-    hki_schedule *schedule;
+    const hki_schedule *schedule;
     *other = false;
-    if (hki_algorithm_schedule(f->algorithm, &call, &schedule) != HK_OK)
+    if (hki_algorithm_look(f->algorithm, &call, &f->writer, &schedule) != HK_OK)
         return NULL;
     uint32_t *peers = malloc(((size_t)f->send_count + 1) * sizeof *peers), count = 0;
     for (uint32_t i = 0; peers && i < schedule->step_count; i++) {
@@ -61,7 +62,6 @@ static uint32_t *find_peers(const finder *f, uint32_t rank, bool *other)
             peers[count] = schedule->steps[i].peer;
         count++;
     }
-    hki_schedule_free(schedule);
     for (uint32_t i = count; peers && i < f->send_count; i++)
         peers[i] = UINT32_MAX;
     *other = count > f->send_count || count < f->least;
@@ -275,6 +275,7 @@ static void finder_close(finder *f)
     for (uint32_t i = 0; i < HOSTS_MOST; i++)
         for (uint32_t k = 0; k < RANKS_MOST; k++)
             free(f->samples[i].peers[k]);
+    hki_builder_free(f->writer);
     free(f->sends);
     free(f->peers);
 }

@@ -259,17 +259,18 @@ static hk_status find_mates(hki_traces *traces, const hki_algorithm *algorithm)
 static hk_status add_all(builder *to, const hki_algorithm *algorithm, const hki_call *call)
 {
     hki_call of_rank = *call;
+    hki_builder *writer = NULL;
+    hk_status status = HK_OK;
     of_rank.in_place = HKI_SEPARATE;
-    for (uint32_t i = 0; i < to->traces->count; i++) {
-        hki_schedule *schedule;
+    for (uint32_t i = 0; i < to->traces->count && status == HK_OK; i++) {
+        const hki_schedule *schedule;
         of_rank.rank = to->traces->rank[i];
-        HK_TRY(hki_algorithm_schedule(algorithm, &of_rank, &schedule));
-        bool added = add_rank(to, schedule, i);
-        hki_schedule_free(schedule);
-        if (!added)
-            return hki_error(HK_ERR_NO_MEMORY, "no memory to price %s among %u ranks", algorithm->name, call->ranks);
+        status = hki_algorithm_look(algorithm, &of_rank, &writer, &schedule);
+        if (status == HK_OK && !add_rank(to, schedule, i))
+            status = hki_error(HK_ERR_NO_MEMORY, "no memory to price %s among %u ranks", algorithm->name, call->ranks);
     }
-    return HK_OK;
+    hki_builder_free(writer);
+    return status;
 }
 
 hk_status hki_traces_new(const hki_algorithm *algorithm, const hki_call *call, const uint32_t *ranks, uint32_t count,

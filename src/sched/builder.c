@@ -54,8 +54,10 @@ static bool copy_edges(hki_grid *grid)
     return edges != NULL;
 }
 
-static void builder_free(hki_builder *builder)
+void hki_builder_free(hki_builder *builder)
 {
+    if (!builder)
+        return;
     for (int i = 0; i < 3; i++)
         hki_intervals_free(&builder->touched[i]);
     for (int i = 0; i < 5; i++)
@@ -69,32 +71,57 @@ static void builder_free(hki_builder *builder)
     free(builder);
 }
 
+/* An empty schedule of this shape in the memory of the one before. */
+static void clear(hki_builder *builder, const hki_shape *shape)
+{
+    hki_schedule *schedule = builder->schedule;
+    for (int i = 0; i < 3; i++)
+        hki_intervals_clear(&builder->touched[i]);
+    for (int i = 0; i < 5; i++)
+        builder->by_verb[i].count = 0;
+    builder->input_reads.count = builder->output_writes.count = builder->before.count = 0;
+    hki_counters_clear(&builder->counters);
+    builder->notes[0] = (note){0};
+    builder->window = 0;
+    builder->fence = false;
+    builder->status = HK_OK;
+    *schedule = (hki_schedule){.collective = shape->collective,
+                               .ranks = shape->ranks,
+                               .rank = shape->rank,
+                               .root = shape->root,
+                               .grid = {builder->shape.grid[0], builder->shape.grid[1]},
+                               .alias = shape->alias,
+                               .linear = true,
+                               .steps = schedule->steps,
+                               .sources = schedule->sources,
+                               .deps = schedule->deps};
+}
+
+bool hki_builder_renew(hki_builder *builder, const hki_shape *shape)
+{
+    for (int i = 0; i < 2; i++)
+        free((void *)(uintptr_t)builder->schedule->grid[i].edges);
+    builder->shape = *shape;
+    bool copied = copy_edges(&builder->shape.grid[0]);
+    copied = copy_edges(&builder->shape.grid[1]) && copied;
+    clear(builder, shape);
+    return copied;
+}
+
 hki_builder *hki_builder_new(const hki_shape *shape)
 {
     hki_builder *builder = calloc(1, sizeof *builder);
     if (!builder)
         return NULL;
-    builder->shape = *shape;
     for (int i = 0; i < 3; i++)
         hki_intervals_init(&builder->touched[i]);
     builder->schedule = calloc(1, sizeof *builder->schedule);
     builder->notes = calloc(1, sizeof *builder->notes);
     builder->note_capacity = 1;
-    bool copied = copy_edges(&builder->shape.grid[0]);
-    copied = copy_edges(&builder->shape.grid[1]) && copied;
-    if (!builder->schedule || !builder->notes || !copied) {
-        for (int i = 0; i < 2; i++)
-            free((void *)(uintptr_t)builder->shape.grid[i].edges);
-        builder_free(builder);
+    if (!builder->schedule || !builder->notes || !hki_builder_renew(builder, shape)) {
+        hki_builder_free(builder);
         return NULL;
     }
-    *builder->schedule = (hki_schedule){.collective = shape->collective,
-                                        .ranks = shape->ranks,
-                                        .rank = shape->rank,
-                                        .root = shape->root,
-                                        .grid = {builder->shape.grid[0], builder->shape.grid[1]},
-                                        .alias = shape->alias,
-                                        .linear = true};
     return builder;
 }
 
@@ -488,6 +515,12 @@ hki_schedule *hki_builder_finish(hki_builder *builder, hk_status *status)
                           schedule->peer_count * sizeof *schedule->peers + edges_bytes(&schedule->grid[0]) +
                           edges_bytes(&schedule->grid[1]);
     }
-    builder_free(builder);
+    hki_builder_free(builder);
     return schedule;
+}
+
+const hki_schedule *hki_builder_view(const hki_builder *builder, hk_status *status)
+{
+    *status = builder->status;
+    return builder->status == HK_OK ? builder->schedule : NULL;
 }

@@ -1,6 +1,7 @@
 #include "sched/counters.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static hki_counter *find(const hki_counters *counters, uint32_t peer)
 {
@@ -38,6 +39,13 @@ hki_counter *hki_counters_of(hki_counters *counters, uint32_t peer)
         counters->count++;
     }
     return entry;
+}
+
+void hki_counters_clear(hki_counters *counters)
+{
+    if (counters->count)
+        memset(counters->entries, 0, counters->capacity * sizeof *counters->entries);
+    counters->count = 0;
 }
 
 void hki_counters_free(hki_counters *counters)

@@ -18,6 +18,7 @@ typedef struct hki_counters {
 
 /* The peer's entry, made at zero when it is new. NULL: out of memory. Valid until the next call. */
 hki_counter *hki_counters_of(hki_counters *counters, uint32_t peer);
+void hki_counters_clear(hki_counters *counters); /* of nobody; memory is kept */
 void hki_counters_free(hki_counters *counters);
 
 #endif

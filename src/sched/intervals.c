@@ -61,6 +61,12 @@ void hki_intervals_free(hki_intervals *map)
     hki_intervals_init(map);
 }
 
+void hki_intervals_clear(hki_intervals *map)
+{
+    map->stretch_count = map->reader_count = 0;
+    map->root = map->free_stretch = NONE;
+}
+
 /* Priorities need only look random: the finaliser of MurmurHash3 on the entry's number, so that runs are repeatable. */
 static uint32_t priority_of(uint32_t entry)
 {

@@ -37,6 +37,7 @@ typedef struct hki_intervals {
 
 void hki_intervals_init(hki_intervals *map);
 void hki_intervals_free(hki_intervals *map);
+void hki_intervals_clear(hki_intervals *map); /* nobody has touched anything; memory is kept */
 
 /* Step `step` reads or writes [first, first + count): appends to `before` the steps that it must wait for (read after
  * write; write after read or, where nobody read, after write). Steps may be appended twice, or be `step` itself. False:

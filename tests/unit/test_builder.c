@@ -7,7 +7,8 @@
 
 #include <cmocka.h>
 
-#include "sched/builder.h"
+#include "algo/algo.h"
+#include "sched/dump.h"
 
 static hki_shape even_shape(uint32_t ranks, uint32_t rank, uint32_t parts)
 {
@@ -411,6 +412,47 @@ static void derived_order_equals_that_of_single_blocks(void **state)
     hki_schedule_free(schedule);
 }
 
+/* Compares two schedules step by step, as texts. */
+static void expect_same(const hki_schedule *left, const hki_schedule *right)
+{
+    char texts[2][512];
+    assert_int_equal(left->step_count, right->step_count);
+    assert_int_equal(left->slots, right->slots);
+    assert_int_equal(left->rounds, right->rounds);
+    for (uint32_t i = 0; i < left->step_count; i++) {
+        hki_step_text(left, i, texts[0], sizeof texts[0]);
+        hki_step_text(right, i, texts[1], sizeof texts[1]);
+        assert_string_equal(texts[0], texts[1]);
+    }
+}
+
+/* One builder, renewed for each, writes what a new one would. */
+static void a_renewed_builder_remembers_nothing(void **state)
+{
+    (void)state;
+    size_t count;
+    const hki_algorithm *all = hki_algorithms(&count);
+    hki_builder *reused = NULL;
+    for (size_t i = 0; i < count; i++)
+        for (uint32_t rank = 0; rank < 6; rank++) {
+            const hki_call call = {.collective = all[i].collective,
+                                   .ranks = 6,
+                                   .rank = rank,
+                                   .segments = all[i].segmented ? 4 : 1,
+                                   .in_place = rank % 2 ? HKI_ALIGNED : HKI_SEPARATE,
+                                   .commutative = true};
+            const hki_schedule *seen = NULL;
+            hki_schedule *made = NULL;
+            if (hki_algorithm_refuses(&all[i], &call))
+                continue;
+            assert_int_equal(hki_algorithm_schedule(&all[i], &call, &made), HK_OK);
+            assert_int_equal(hki_algorithm_look(&all[i], &call, &reused, &seen), HK_OK);
+            expect_same(seen, made);
+            hki_schedule_free(made);
+        }
+    hki_builder_free(reused);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -430,6 +472,7 @@ int main(void)
         cmocka_unit_test(a_ring_over_many_ranks_is_linear),
         cmocka_unit_test(fences_cost_what_is_unawaited),
         cmocka_unit_test(derived_order_equals_that_of_single_blocks),
+        cmocka_unit_test(a_renewed_builder_remembers_nothing),
     };
     return cmocka_run_group_tests_name("builder", tests, NULL, NULL);
 }
