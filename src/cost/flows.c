@@ -68,19 +68,32 @@ hk_status hki_flows_open(hki_flows *flows, const hki_cluster *cluster, const hki
         hki_flows_close(flows);
         return hki_error(HK_ERR_NO_MEMORY, "no memory to price flows among %u ranks", cluster->rank_count);
     }
-    while (flows->spare_count < most) {
-        flows->spare[flows->spare_count] = most - 1 - flows->spare_count;
-        flows->spare_count++;
-    }
-    for (uint32_t i = 0; i < blocks_of(most) * BLOCK; i++)
-        flows->ends[i].at = UINT64_MAX;
-    for (uint32_t i = 0; i < blocks_of(most); i++)
-        flows->first[i] = i * BLOCK;
     for (uint32_t i = 0; i < resources; i++) {
         hki_resource resource = hki_cluster_resource(cluster, i);
         flows->shared[i].full_ps = counts(resource, figures) ? full_ps(resource, figures) : UINT64_MAX;
     }
+    hki_flows_reset(flows);
     return HK_OK;
+}
+
+void hki_flows_reset(hki_flows *flows)
+{
+    uint32_t most = flows->capacity;
+    for (uint32_t i = 0; i < most; i++)
+        flows->spare[i] = most - 1 - i;
+    flows->spare_count = most;
+    for (uint32_t i = 0; i < flows->used; i++)
+        flows->flows[i].dirty = false;
+    flows->dirty_count = flows->used = 0;
+    for (uint32_t i = 0; i < blocks_of(most) * BLOCK; i++)
+        flows->ends[i] = (hki_flow_end){.at = UINT64_MAX};
+    for (uint32_t i = 0; i < blocks_of(most); i++)
+        flows->first[i] = i * BLOCK;
+    for (uint32_t i = 0; i < flows->shared_count; i++) {
+        flows->shared[i].count = 0;
+        flows->shared[i].least_ps = UINT64_MAX;
+    }
+    flows->soonest_known = false;
 }
 
 void hki_flows_close(hki_flows *flows)
@@ -103,10 +116,11 @@ static void mark(hki_flows *flows, uint32_t slot)
     flows->flows[slot].dirty = true;
 }
 
-/* All that pass a resource are to be looked at. */
-static void mark_all(hki_flows *flows, const hki_shared *shared)
+/* All that pass a resource are to be looked at, unless so many do not get in each other's way there. */
+static void mark_all(hki_flows *flows, const hki_shared *shared, uint32_t passing)
 {
-    for (uint32_t i = 0; i < shared->count; i++)
+    bool limits = shared->full_ps ? passing * shared->full_ps > shared->least_ps : passing > 1;
+    for (uint32_t i = 0; limits && i < shared->count; i++)
         mark(flows, shared->flows[i]);
 }
 
@@ -126,7 +140,10 @@ static bool enter(hki_flows *flows, hki_flow *flow, uint32_t slot, uint32_t reso
     flow->resources[flow->resource_count] = resource;
     flow->places[flow->resource_count++] = shared->count;
     shared->flows[shared->count++] = slot;
-    mark_all(flows, shared);
+    if (flow->own_ps < shared->least_ps)
+        shared->least_ps = flow->own_ps;
+    mark_all(flows, shared, shared->count);
+    mark(flows, slot);
     return true;
 }
 
@@ -140,7 +157,7 @@ static void leave(hki_flows *flows, const hki_flow *flow, uint32_t which)
     for (uint32_t i = 0; i < other->resource_count; i++)
         if (other->resources[i] == resource)
             other->places[i] = place;
-    mark_all(flows, shared);
+    mark_all(flows, shared, shared->count + 1);
 }
 
 uint32_t hki_flows_start(hki_flows *flows, uint32_t from, uint32_t to, uint64_t bytes, uint64_t own_ps, uint64_t begin,
@@ -151,6 +168,8 @@ uint32_t hki_flows_start(hki_flows *flows, uint32_t from, uint32_t to, uint64_t 
     if (flows->spare_count == 0)
         return UINT32_MAX;
     uint32_t slot = flows->spare[--flows->spare_count];
+    if (slot >= flows->used)
+        flows->used = slot + 1;
     hki_flow *flow = &flows->flows[slot];
     *flow =
         (hki_flow){.left = bytes << PART_BITS, .since = begin, .own_ps = own_ps, .owner = owner, .dirty = flow->dirty};
@@ -228,7 +247,7 @@ uint32_t hki_flows_first(hki_flows *flows)
     if (flows->soonest_known)
         return flows->soonest;
     uint32_t first = 0;
-    for (uint32_t block = 0; block < blocks_of(flows->capacity); block++) {
+    for (uint32_t block = 0; block * BLOCK < flows->used || block == 0; block++) {
         if (flows->first[block] == UINT32_MAX)
             flows->first[block] = first_of_block(flows, block);
         if (block == 0 || ends_before(&flows->ends[flows->first[block]], &flows->ends[first]))

@@ -24,7 +24,8 @@ typedef struct hki_flow_end {
 } hki_flow_end;
 
 typedef struct hki_shared {
-    uint64_t full_ps; /* per KiB when it is alone; 0: as the flow's own */
+    uint64_t full_ps;  /* per KiB when it is alone; 0: as the flow's own */
+    uint64_t least_ps; /* per KiB: no flow that has passed is quicker by itself */
     uint32_t *flows;
     uint32_t count, capacity;
 } hki_shared;
@@ -37,6 +38,7 @@ typedef struct hki_flows {
     uint32_t *spare; /* slots that are free */
     uint32_t *dirty; /* flows whose pace may have changed */
     uint32_t capacity, spare_count, dirty_count;
+    uint32_t used;      /* slots from here on have never had a flow */
     hki_flow_end *ends; /* by slot */
     uint32_t *first;    /* by HKI_FLOW_BLOCK slots: the one that ends first; UINT32_MAX: to be looked for again */
     uint32_t soonest;   /* of all, if that is known */
@@ -50,6 +52,8 @@ enum { HKI_FLOW_BLOCK = 16 };
 /* At most `most` flows at a time. HK_ERR_NO_MEMORY. */
 hk_status hki_flows_open(hki_flows *flows, const hki_cluster *cluster, const hki_figures *figures, uint32_t most);
 void hki_flows_close(hki_flows *flows);
+/* As they were when opened: nothing of what flowed is left. */
+void hki_flows_reset(hki_flows *flows);
 /* Begins at `begin`, and is in the way of others from now on. Returns its slot; UINT32_MAX: no memory. */
 uint32_t hki_flows_start(hki_flows *flows, uint32_t from, uint32_t to, uint64_t bytes, uint64_t own_ps, uint64_t begin,
                          uint32_t owner);

@@ -4,10 +4,15 @@
 
 #include <stdint.h>
 
-/* A time, and what the chain of steps that leads to it spent. */
+/* A time, and what the chain of steps that leads to it spent; the rest of it was latency. */
 typedef struct hki_moment {
-    uint64_t at, alpha, beta, gamma, contention;
+    uint64_t at, beta, gamma, contention;
 } hki_moment;
+
+static inline uint64_t hki_alpha_of(const hki_moment *moment)
+{
+    return moment->at - moment->beta - moment->gamma - moment->contention;
+}
 
 static inline const hki_moment *hki_later(const hki_moment *a, const hki_moment *b)
 {
@@ -17,7 +22,6 @@ static inline const hki_moment *hki_later(const hki_moment *a, const hki_moment 
 static inline void hki_spend_alpha(hki_moment *to, uint64_t ps)
 {
     to->at += ps;
-    to->alpha += ps;
 }
 
 static inline void hki_spend_beta(hki_moment *to, uint64_t ps)

@@ -46,6 +46,7 @@ struct hki_pricer {
     const hki_cluster *cluster;
     const hki_figures *figures;
     uint64_t typical_alpha_ps, typical_overhead_ps, typical_beta_ps; /* least of a link's ranges, mean of links */
+    hki_walker *walker;
     memory *memories;
     size_t bytes;
     uint64_t *lengths; /* of steps, for the walk that is made */
@@ -116,6 +117,11 @@ hk_status hki_pricer_new(const hki_cluster *cluster, const hki_figures *figures,
         return hki_error(HK_ERR_NO_MEMORY, "no memory for prices");
     made->cluster = cluster;
     made->figures = figures;
+    hk_status status = hki_walker_new(cluster, figures, &made->walker);
+    if (status != HK_OK) {
+        free(made);
+        return status;
+    }
     find_typical(made);
     *pricer = made;
     return HK_OK;
@@ -139,6 +145,7 @@ void hki_pricer_free(hki_pricer *pricer)
     if (!pricer)
         return;
     forget_all(pricer);
+    hki_walker_free(pricer->walker);
     free(pricer->lengths);
     for (int i = 0; i < 2; i++) {
         hki_pricer_free(pricer->of_smaller[i]);
@@ -302,7 +309,7 @@ static hk_status price_walk(hki_pricer *pricer, const hki_model *model, const hk
     hki_sizes sizes = hki_price_sizes(call->collective, call->ranks, bytes, (uint32_t)hk_type_size(model->type));
     hki_traces_measure(m->traces, &sizes, pricer->lengths);
     pricer->walked += steps;
-    HK_TRY(hki_walk(model, m->traces, pricer->lengths, m->paths, price));
+    HK_TRY(hki_walk(pricer->walker, model, m->traces, pricer->lengths, m->paths, price));
     price->floor_ps = least_for_memory(pricer, m);
     return HK_OK;
 }

@@ -2,82 +2,12 @@
  * The walk: events in a heap by time. Every time carries along what it consists of, so that the end's parts are those
  * of the critical path.
  */
-#include "cost/walk.h"
-
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/error.h"
-#include "cost/crowding.h"
-#include "cost/events.h"
-#include "cost/flows.h"
-#include "cost/moment.h"
-
-enum { NONE = UINT32_MAX };
-
-typedef enum event_kind {
-    MADE,    /* the core is done with the step */
-    OUT,     /* the rank's way out is free */
-    FLOWN,   /* the last byte of the message has passed both ways */
-    ARRIVED, /* the message has */
-    DONE     /* the step is complete */
-} event_kind;
-
-/* Doubly linked lists of sends, through links in their state. */
-typedef struct list {
-    uint32_t head, tail;
-} list;
-
-/* How far a message is: its SEND or RECV is posted; it has left before the way in was free; it has arrived (of the
- * RECV). */
-enum { POSTED = 1, LEFT = 2, HELD = 4, HERE = 8 };
-
-typedef struct step_state {
-    hki_moment ready; /* when the steps before are complete */
-    hki_moment mark;  /* messages: when posted; then when complete */
-    hki_moment moved; /* SEND: when its core has moved the bytes; RECV: when it has, and they have arrived */
-    uint32_t waits, flow;
-    uint32_t rounds;               /* messages in a row, each of which waits for the one before, up to this step */
-    uint32_t next[2], previous[2]; /* in its sender's list [0], in the receiver's [1] */
-    uint8_t phase;
-    const hki_range_figures *range;      /* SEND, once it is posted */
-    uint64_t beta_ps, hops_ps, alone_ps; /* of the message: per KiB, of switches; nβ */
-    hki_moment left;                     /* SEND: when its flow began */
-} step_state;
-
-typedef struct rank_state {
-    hki_moment maker;   /* when its core has made the steps so far … */
-    hki_moment core;    /* … and all else */
-    hki_moment out, in; /* when its ways are free, or were last */
-    list sends;         /* posted and not gone */
-    list waiting;       /* rendezvous to here that are posted and not gone */
-    list held;          /* others that have left and wait for the way in */
-    bool out_busy, in_busy;
-    uint64_t sent;
-    uint32_t messages;
-} rank_state;
-
-typedef struct walk {
-    const hki_model *model;
-    const hki_traces *traces;
-    const uint64_t *bytes;
-    const hki_path *paths;
-    step_state *steps;
-    rank_state *ranks;
-    hki_crowding *crowded; /* by traced rank */
-    hki_events events;
-    uint32_t complete;
-    hki_flows flows;
-    hki_moment end;
-    uint32_t last;   /* rank that ended last */
-    uint32_t rounds; /* of the step with the most */
-    bool in_order;   /* ranks make their steps in program order */
-    bool no_memory;
-} walk;
+#include "cost/walk_state.h"
 
 static void push(walk *w, uint64_t at, event_kind kind, uint32_t what)
 {
-    if (!hki_events_push(&w->events, (hki_event){.at = at, .what = what, .kind = (uint8_t)kind}))
+    if (!hki_events_push(w->events, (hki_event){.at = at, .what = what, .kind = (uint8_t)kind}))
         w->no_memory = true;
 }
 
@@ -251,8 +181,8 @@ static void begin_flow(walk *w, uint32_t send, uint64_t now)
         state->flow = NONE;
         return;
     }
-    state->flow = hki_flows_start(&w->flows, w->traces->rank[step->rank], step->peer, w->bytes[send], state->beta_ps,
-                                  begin, send);
+    state->flow =
+        hki_flows_start(w->flows, w->traces->rank[step->rank], step->peer, w->bytes[send], state->beta_ps, begin, send);
     if (state->flow == NONE)
         w->no_memory = true;
 }
@@ -362,7 +292,7 @@ static void on_flown(walk *w, uint32_t send, uint64_t now)
     step_state *state = &w->steps[send];
     uint32_t receiver = w->traces->steps[step->mate].rank;
     if (state->flow != NONE)
-        hki_flows_end(&w->flows, state->flow);
+        hki_flows_end(w->flows, state->flow);
     hki_moment end = state->left, arrival;
     hki_spend_alpha(&end, state->range->overhead_ps);
     hki_spend_beta(&end, state->alone_ps);
@@ -393,11 +323,6 @@ static void on_arrived(walk *w, uint32_t send)
     other->phase |= HERE;
     if (other->phase & POSTED)
         finish_receive(w, recv);
-}
-
-static bool receives(const hki_trace_step *step)
-{
-    return step->verb == HKI_VERB_RECV || step->verb == HKI_VERB_RECV_REDUCE;
 }
 
 static void let_go(walk *w, uint32_t index, const hki_moment *now, uint32_t rounds)
@@ -479,19 +404,19 @@ static void handle(walk *w, const hki_event *e)
 /* The next that happens: an event, or the end of a flow. */
 static bool next_event(walk *w, hki_event *next)
 {
-    uint32_t slot = w->paths ? NONE : hki_flows_first(&w->flows);
+    uint32_t slot = w->paths ? NONE : hki_flows_first(w->flows);
     if (slot == NONE)
-        return hki_events_pop(&w->events, next);
-    const hki_flow_end *end = &w->flows.ends[slot];
-    *next = (hki_event){.at = end->at, .order = end->order, .what = w->flows.flows[slot].owner, .kind = FLOWN};
-    return !hki_events_are_before(&w->events, next) || hki_events_pop(&w->events, next);
+        return hki_events_pop(w->events, next);
+    const hki_flow_end *end = &w->flows->ends[slot];
+    *next = (hki_event){.at = end->at, .order = end->order, .what = w->flows->flows[slot].owner, .kind = FLOWN};
+    return !hki_events_are_before(w->events, next) || hki_events_pop(w->events, next);
 }
 
 /* Whether nothing else happens at this moment. */
 static bool is_over(walk *w, uint64_t now)
 {
-    uint32_t slot = hki_flows_first(&w->flows);
-    return hki_events_next(&w->events) > now && (slot == NONE || w->flows.ends[slot].at > now);
+    uint32_t slot = hki_flows_first(w->flows);
+    return hki_events_next(w->events) > now && (slot == NONE || w->flows->ends[slot].at > now);
 }
 
 static void run(walk *w)
@@ -504,81 +429,9 @@ static void run(walk *w)
     while (!w->no_memory && next_event(w, &next)) {
         handle(w, &next);
         /* Flows get new ends once all that happens at this moment has happened. */
-        if (w->flows.dirty_count && is_over(w, next.at))
-            hki_flows_settle(&w->flows, next.at, &w->events.order);
+        if (w->flows->dirty_count && is_over(w, next.at))
+            hki_flows_settle(w->flows, next.at, &w->events->order);
     }
-}
-
-/* Of every rank; where some stand for all, the host that is most crowded counts. */
-static void find_crowding(walk *w)
-{
-    const hki_cluster *cluster = w->model->cluster;
-    hki_crowding worst = {.capacity = 1};
-    for (uint32_t host = 0; w->paths && host < cluster->host_count; host++) {
-        hki_crowding crowd = hki_crowding_of(w->model, host);
-        if (crowd.ranks * worst.capacity > worst.ranks * crowd.capacity)
-            worst = crowd;
-    }
-    for (uint32_t i = 0; i < w->traces->count; i++)
-        w->crowded[i] = w->paths ? worst : hki_crowding_of(w->model, cluster->seats[w->traces->rank[i]].host);
-}
-
-/* Whether a message of these bytes waits for its receiver, over the link that it takes. */
-static bool is_rendezvous(const walk *w, uint32_t send)
-{
-    const hki_trace_step *step = &w->traces->steps[send];
-    hki_link_class link =
-        w->paths ? w->paths[send].link : hki_cluster_link(w->model->cluster, w->traces->rank[step->rank], step->peer);
-    return hki_figures_range(&w->model->figures->link[link], w->bytes[send])->rendezvous;
-}
-
-/* Every step behind a RECV of its rank waits for one more. */
-static void put_in_order(walk *w)
-{
-    const hki_traces *traces = w->traces;
-    if (w->model->cluster->host_count > 1)
-        return;
-    for (uint32_t i = 0; i < hki_traces_steps(traces); i++)
-        if (traces->steps[i].verb == HKI_VERB_SEND && is_rendezvous(w, i))
-            return;
-    w->in_order = true;
-    for (uint32_t rank = 0; rank < traces->count; rank++) {
-        bool behind = false;
-        for (uint32_t i = traces->first[rank]; i < traces->first[rank + 1]; i++) {
-            w->steps[i].waits += behind;
-            behind = behind || receives(&traces->steps[i]);
-        }
-    }
-}
-
-static hk_status open_walk(walk *w)
-{
-    const hki_traces *traces = w->traces;
-    uint32_t steps = hki_traces_steps(traces);
-    w->steps = calloc((size_t)steps + 1, sizeof *w->steps);
-    w->ranks = calloc((size_t)traces->count + 1, sizeof *w->ranks);
-    w->crowded = calloc((size_t)traces->count + 1, sizeof *w->crowded);
-    if (!w->steps || !w->ranks || !w->crowded)
-        return hki_error(HK_ERR_NO_MEMORY, "no memory to price a schedule of %u steps", steps);
-    for (uint32_t i = 0; i < steps; i++) {
-        w->steps[i].waits = traces->steps[i].waits;
-        w->steps[i].flow = NONE;
-    }
-    const list empty = {NONE, NONE};
-    for (uint32_t i = 0; i < traces->count; i++)
-        w->ranks[i].sends = w->ranks[i].waiting = w->ranks[i].held = empty;
-    find_crowding(w);
-    put_in_order(w);
-    return w->paths ? HK_OK : hki_flows_open(&w->flows, w->model->cluster, w->model->figures, traces->count);
-}
-
-static void close_walk(walk *w)
-{
-    hki_flows_close(&w->flows);
-    free(w->steps);
-    free(w->ranks);
-    free(w->crowded);
-    hki_events_free(&w->events);
 }
 
 static void report(const walk *w, hki_price *price)
@@ -586,7 +439,7 @@ static void report(const walk *w, hki_price *price)
     hki_moment end = w->end;
     hki_spend_alpha(&end, w->crowded[w->last].turn_ps);
     *price = (hki_price){.total_ps = end.at,
-                         .alpha_ps = end.alpha,
+                         .alpha_ps = hki_alpha_of(&end),
                          .beta_ps = end.beta,
                          .gamma_ps = end.gamma,
                          .contention_ps = end.contention,
@@ -598,21 +451,17 @@ static void report(const walk *w, hki_price *price)
     }
 }
 
-hk_status hki_walk(const hki_model *model, const hki_traces *traces, const uint64_t *bytes, const hki_path *paths,
-                   hki_price *price)
+hk_status hki_walk(hki_walker *walker, const hki_model *model, const hki_traces *traces, const uint64_t *bytes,
+                   const hki_path *paths, hki_price *price)
 {
     walk w = {.model = model, .traces = traces, .bytes = bytes, .paths = paths};
-    hk_status status = open_walk(&w);
-    if (status == HK_OK) {
-        run(&w);
-        if (w.no_memory)
-            status = hki_error(HK_ERR_NO_MEMORY, "no memory to price a schedule");
-        else if (w.complete < hki_traces_steps(traces))
-            status = hki_error(HK_ERR_INTERNAL, "%u of %u steps never end", hki_traces_steps(traces) - w.complete,
-                               hki_traces_steps(traces));
-        else
-            report(&w, price);
-    }
-    close_walk(&w);
-    return status;
+    HK_TRY(hki_walk_open(walker, &w));
+    run(&w);
+    if (w.no_memory)
+        return hki_error(HK_ERR_NO_MEMORY, "no memory to price a schedule");
+    if (w.complete < hki_traces_steps(traces))
+        return hki_error(HK_ERR_INTERNAL, "%u of %u steps never end", hki_traces_steps(traces) - w.complete,
+                         hki_traces_steps(traces));
+    report(&w, price);
+    return HK_OK;
 }

@@ -17,9 +17,15 @@ typedef struct hki_path {
     uint8_t link;                     /* hki_link_class of the slowest */
 } hki_path;
 
+/* Walks one after the other, which use the same memory. cluster and figures are borrowed; models of walks name the
+ * same. HK_ERR_NO_MEMORY. */
+typedef struct hki_walker hki_walker;
+hk_status hki_walker_new(const hki_cluster *cluster, const hki_figures *figures, hki_walker **walker);
+void hki_walker_free(hki_walker *walker);
+
 /* Walks all steps. `bytes`: of each step. paths: NULL when all ranks are traced; links are then found in the cluster,
  * and flows share resources as they meet. HK_ERR_NO_MEMORY; HK_ERR_INTERNAL when steps wait for each other for ever. */
-hk_status hki_walk(const hki_model *model, const hki_traces *traces, const uint64_t *bytes, const hki_path *paths,
-                   hki_price *price);
+hk_status hki_walk(hki_walker *walker, const hki_model *model, const hki_traces *traces, const uint64_t *bytes,
+                   const hki_path *paths, hki_price *price);
 
 #endif

@@ -51,9 +51,9 @@ hki_builder *hki_builder_new(const hki_shape *shape);
 /* Ends building: returns the schedule, or NULL and *status (HK_ERR_NO_MEMORY, HK_ERR_INTERNAL) when any call failed.
  * Frees the builder. */
 hki_schedule *hki_builder_finish(hki_builder *builder, hk_status *status);
-/* For whoever only looks at schedules, of one rank after the other: what has been built, but for its list of peers, valid
- * until the builder is renewed or freed; NULL and *status as of finish. renew() begins another schedule in the same
- * memory; false: out of memory, to be freed. */
+/* For whoever only looks at schedules, of one rank after the other: what has been built, but for its list of peers,
+ * valid until the builder is renewed or freed; NULL and *status as of finish. renew() begins another schedule in the
+ * same memory; false: out of memory, to be freed. */
 const hki_schedule *hki_builder_view(const hki_builder *builder, hk_status *status);
 bool hki_builder_renew(hki_builder *builder, const hki_shape *shape);
 void hki_builder_free(hki_builder *builder);
