@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -39,6 +40,23 @@ void hki_socket_tune(int fd, size_t buffer)
         (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof options[i].value);
     set_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, buffer);
     set_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, buffer);
+}
+
+int hki_socket_congestion(int fd, const char *name)
+{
+    return setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) == 0 ? 0 : -errno;
+}
+
+bool hki_socket_stays_here(int fd)
+{
+    struct sockaddr_storage near = {0}, far = {0};
+    socklen_t near_length = sizeof near, far_length = sizeof far;
+    hki_address here, there;
+    return getsockname(fd, (struct sockaddr *)&near, &near_length) == 0 &&
+           getpeername(fd, (struct sockaddr *)&far, &far_length) == 0 &&
+           hki_address_from_socket((const struct sockaddr *)&near, &here) &&
+           hki_address_from_socket((const struct sockaddr *)&far, &there) &&
+           (hki_address_is_loopback(&there) || hki_address_same_host(&here, &there));
 }
 
 static int make(const hki_address *address, size_t buffer)

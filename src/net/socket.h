@@ -18,5 +18,10 @@ int hki_socket_error(int fd);
 /* No delay, keep-alive (a silent end is noticed within half a minute), and buffers of `buffer` bytes each (0: as the
  * kernel sees fit). Best effort. */
 void hki_socket_tune(int fd, size_t buffer);
+/* By which algorithm the connection holds back for a congested network ("reno", "cubic", …): 0 or a negative errno;
+ * -ENOENT: this kernel has none of that name, -EPERM: it has one that only an administrator may use. */
+int hki_socket_congestion(int fd, const char *name);
+/* Whether both ends of a connection are on this machine: nothing between them but its memory. */
+bool hki_socket_stays_here(int fd);
 
 #endif

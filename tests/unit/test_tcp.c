@@ -6,6 +6,9 @@
 #include "tests/conformance/pair.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
@@ -329,6 +332,85 @@ static void an_interface_that_is_not_there_is_an_error(void **state)
     assert_non_null(strstr(end.error, "lo 127.0.0.1"));
 }
 
+/* ---- congestion control ---- */
+
+enum { DESCRIPTORS = 256 };
+static char wanted_congestion[16];
+static bool inherited[DESCRIPTORS];
+
+static void note_descriptors(void)
+{
+    for (int fd = 0; fd < DESCRIPTORS; fd++)
+        inherited[fd] = fcntl(fd, F_GETFD) >= 0;
+}
+
+/* Looks at all connections that this test has made: one end dials, and nobody watches, so it is the link's. */
+static bool congestion_body(pair_end *end)
+{
+    int connections = 0;
+    CHECK(dial_from_one_end(end));
+    for (int fd = 0; fd < DESCRIPTORS; fd++) {
+        struct sockaddr_in peer;
+        char name[16] = "";
+        socklen_t peer_length = sizeof peer, length = sizeof name - 1;
+        if (inherited[fd] || getpeername(fd, (struct sockaddr *)&peer, &peer_length) != 0 ||
+            peer.sin_family != AF_INET || getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length) != 0)
+            continue;
+        connections++;
+        CHECK(strcmp(name, wanted_congestion) == 0);
+    }
+    CHECK(connections > 0);
+    return pair_meet(end);
+}
+
+static void connections_within_a_machine_do_not_pace_themselves(void **state)
+{
+    static const pair_transport unwatched = {"tcp", &hk_transport_tcp, "INTERFACE=127.0.0.1 HEARTBEAT=0", false};
+    (void)state;
+    strcpy(wanted_congestion, "reno");
+    note_descriptors();
+    assert_true(pair_run(&unwatched, congestion_body, "", true));
+}
+
+/* One that this process may use, and that is not reno if there is another. */
+static bool some_congestion(char name[16])
+{
+    FILE *file = fopen("/proc/sys/net/ipv4/tcp_allowed_congestion_control", "r");
+    bool any = false;
+    while (file != NULL && fscanf(file, "%15s", name) == 1 && (any = true) && strcmp(name, "reno") == 0)
+        ;
+    if (file != NULL)
+        fclose(file);
+    return any;
+}
+
+static void congestion_control_is_what_was_asked_for(void **state)
+{
+    (void)state;
+    char settings[80];
+    if (!some_congestion(wanted_congestion))
+        skip();
+    snprintf(settings, sizeof settings, "INTERFACE=127.0.0.1 HEARTBEAT=0 CONGESTION=%s", wanted_congestion);
+    note_descriptors();
+    pair_transport asked = {"tcp", &hk_transport_tcp, settings, false};
+    assert_true(pair_run(&asked, congestion_body, "", true));
+}
+
+static void congestion_control_that_is_not_there_is_an_error(void **state)
+{
+    static const char *const names[] = {"nosuch", "a_name_that_no_kernel_would_take"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char settings[80];
+        snprintf(settings, sizeof settings, "INTERFACE=127.0.0.1 CONGESTION=%s", names[i]);
+        pair_end end = {.settings = settings};
+        assert_false(pair_open(&end, &hk_transport_tcp, 0, 2, ""));
+        assert_int_equal(end.status, HK_ERR_SETTING);
+        assert_non_null(strstr(end.error, names[i]));
+        assert_non_null(strstr(end.error, "reno"));
+    }
+}
+
 /* ---- forks ---- */
 
 static bool orphan_body(pair_end *end)
@@ -443,6 +525,9 @@ int main(void)
         cmocka_unit_test(without_a_key_only_loopback_is_used),
         cmocka_unit_test(without_a_key_wider_is_an_error_unless_wanted),
         cmocka_unit_test(an_interface_that_is_not_there_is_an_error),
+        cmocka_unit_test(connections_within_a_machine_do_not_pace_themselves),
+        cmocka_unit_test(congestion_control_is_what_was_asked_for),
+        cmocka_unit_test(congestion_control_that_is_not_there_is_an_error),
         cmocka_unit_test(a_child_does_not_keep_its_parents_connections),
         cmocka_unit_test(openssl_has_not_been_loaded),
     };

@@ -120,6 +120,7 @@ static void establish(hk_link *link, hki_attempt *attempt)
                              (int)link->peer.rank, link->peer.host_name,
                              attempt->dialled ? "reached at" : "has connected from", other, way);
     link->other_end = attempt->address;
+    hki_tcp_congestion(transport, attempt->stream.fd);
     settle(link);
     hki_tcp_offer(link, hki_attempt_release(attempt));
 }

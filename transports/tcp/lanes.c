@@ -162,6 +162,7 @@ void hki_lane_establish(hki_attempt *attempt)
     tell(link, HK_LOG_INFO, lane->number, &attempt->address, attempt->dialled ? "connected" : "accepted");
     (void)epoll_ctl(transport->control.epoll, EPOLL_CTL_DEL, attempt->stream.fd, NULL);
     hki_watch_keep_alive(transport, attempt->stream.fd);
+    hki_tcp_congestion(transport, attempt->stream.fd);
     lane->stream = hki_attempt_release(attempt);
     hki_lane *first = atomic_load(&transport->lanes);
     do

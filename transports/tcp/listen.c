@@ -77,6 +77,38 @@ static void read_settings(hk_transport *transport)
     transport->machine = this_machine();
 }
 
+/* A name that the kernel knows, and lets this process use. */
+static hk_status read_congestion(hk_transport *transport)
+{
+    const hk_transport_services *services = transport->services;
+    const char *name = setting(transport, "CONGESTION");
+    char allowed[160] = "?";
+    snprintf(transport->congestion, sizeof transport->congestion, "%s", name);
+    int error = *name == '\0' ? 0 : hki_socket_congestion(transport->listeners[0], name);
+    if (error == 0 && strlen(name) < sizeof transport->congestion)
+        return HK_OK;
+    FILE *file = fopen("/proc/sys/net/ipv4/tcp_allowed_congestion_control", "re");
+    if (file != NULL) {
+        if (fgets(allowed, sizeof allowed, file) != NULL)
+            allowed[strcspn(allowed, "\n")] = '\0';
+        fclose(file);
+    }
+    services->error(services->core, HK_ERR_SETTING, "HOCKET_CONGESTION=%s: %s; everybody may use: %s", name,
+                    error == -EPERM ? "only an administrator may use that" : "this kernel has none of that name",
+                    allowed);
+    return HK_ERR_SETTING;
+}
+
+/* A connection within the machine loses nothing and fills no queue but its own, and what paces itself (bbr) only waits:
+ * with it, 1 MiB each way took 270 us, against 126 with reno, which every kernel has. */
+void hki_tcp_congestion(const hk_transport *transport, int fd)
+{
+    if (transport->congestion[0] != '\0')
+        (void)hki_socket_congestion(fd, transport->congestion);
+    else if (hki_socket_stays_here(fd))
+        (void)hki_socket_congestion(fd, "reno");
+}
+
 static hk_status read_tls(hk_transport *transport)
 {
     const hk_transport_services *services = transport->services;
@@ -248,6 +280,9 @@ hk_status hki_tcp_listen(hk_transport *transport)
                         (int)services->self->rank, services->self->host_name, strerror(errno));
         return HK_ERR_SYSTEM;
     }
+    status = read_congestion(transport);
+    if (status != HK_OK)
+        return status;
     log_choice(transport, reason);
     log_verdicts(transport);
     return HK_OK;

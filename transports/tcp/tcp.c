@@ -453,12 +453,13 @@ static hk_status tcp_open(const hk_transport_services *services, hk_transport **
         return status;
     }
     enrol(transport, true);
+    bool laned = transport->streams > 1 || transport->striped;
     /* alpha and beta: two processes over loopback, one way; a network's own are measured by `hocket tune`, or by
      * measure.c. */
     *limits = (hk_transport_limits){.capabilities = transport->tls != NULL ? HK_TRANSPORT_ENCRYPTED : 0,
                                     .inline_bytes = HK_TRANSPORT_WHOLE,
                                     .eager_bytes = HKI_TCP_EAGER,
-                                    .piece_bytes = HKI_TCP_PIECE,
+                                    .piece_bytes = laned ? HKI_TCP_PIECE_LANED : HKI_TCP_PIECE,
                                     .get_bytes = SIZE_MAX,
                                     .alpha_ns = 4000,
                                     .beta_ns = 0.17};

@@ -29,8 +29,10 @@ enum {
     HKI_TCP_ADDRESSES = 20, /* of one rank that are published */
     HKI_TCP_LISTENERS = HKI_TCP_ADDRESSES,
     HKI_TCP_REASON = 512,
+    HKI_TCP_CONGESTION = 16, /* longest name of the kernel's, and its end */
     HKI_TCP_EAGER = 64 << 10,
-    HKI_TCP_PIECE = 256 << 10,
+    HKI_TCP_PIECE = 1 << 20, /* of a stream: each ends with a short packet, so pieces of 256 KiB took a fifth longer */
+    HKI_TCP_PIECE_LANED = 256 << 10, /* where there are lanes, among which pieces are dealt out */
     HKI_TCP_LANED = 128 << 10, /* payloads from here on may go by a lane: for less, a second call costs more; guessed */
     HKI_TCP_BUFFER = 128 << 10, /* of arrivals: an eager frame fits whole, many small ones come by one call */
     HKI_TCP_SPARE_BUFFERS = 8,
@@ -211,8 +213,9 @@ struct hk_transport {
     bool wide;            /* other machines may be talked to: there is a job key, or it is said not to matter */
     hki_tls_context *tls; /* NULL: off */
     size_t buffer;        /* of sockets */
-    uint32_t streams;     /* to a peer, on each interface */
-    bool striped;         /* HOCKET_INTERFACE names interfaces: large messages go over all of them */
+    char congestion[HKI_TCP_CONGESTION]; /* control of connections; "": reno within this machine, else the system's */
+    uint32_t streams;                    /* to a peer, on each interface */
+    bool striped;                        /* HOCKET_INTERFACE names interfaces: large messages go over all of them */
     double connect_timeout;
     double heartbeat;                              /* seconds; 0: nobody watches */
     hki_interface interfaces[HKI_INTERFACES_MOST]; /* of this machine, all */
@@ -310,6 +313,8 @@ hk_status hki_tcp_listen(hk_transport *transport);
 hk_status hki_tcp_publish(const hk_transport *transport, void *address, size_t *bytes);
 /* Fills the link's candidates, best first, from what the peer has published. */
 hk_status hki_tcp_candidates(hk_link *link, const void *address, size_t bytes);
+/* Gives a connection that was made its congestion control. */
+void hki_tcp_congestion(const hk_transport *transport, int fd);
 
 /* ---- measure.c ---- */
 
