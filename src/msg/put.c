@@ -1,6 +1,7 @@
 /* Puts: the receiver says where its memory is, and the sender's hardware writes there. */
 #include "msg/internal.h"
 
+#include <sched.h>
 #include <string.h>
 
 /* ---- the receiver ---- */
@@ -83,6 +84,11 @@ void hki_put_advance(hki_channel *channel)
 
 void hki_put_quiet(hki_channel *channel, const hki_transfer *transfer)
 {
-    while (transfer->put && channel->ops->put_result(channel->link, transfer->put) == HK_TRANSPORT_AGAIN)
-        ;
+    enum { TURNS_BEFORE_YIELD = 64 };
+    for (uint32_t turn = 1; transfer->put; turn++) {
+        if (channel->ops->put_result(channel->link, transfer->put) != HK_TRANSPORT_AGAIN)
+            return;
+        if (turn % TURNS_BEFORE_YIELD == 0) /* the peer, whose hardware or process this waits for, may need the core */
+            sched_yield();
+    }
 }
