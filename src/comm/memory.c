@@ -77,6 +77,14 @@ void hki_memory_close(hki_context *context)
         free_plain(context, hki_list_entry(context->plain.next, plain, node)->memory);
 }
 
+/* At the first so many transports. */
+static void unregister_at(hki_context *context, void *memory, uint32_t transports)
+{
+    for (uint32_t i = 0; i < transports; i++)
+        if (context->ops[i]->unregister_memory)
+            context->ops[i]->unregister_memory(context->transports[i], memory);
+}
+
 hk_status hk_free(hk_comm *comm, void *memory)
 {
     if (!memory)
@@ -88,10 +96,7 @@ hk_status hk_free(hk_comm *comm, void *memory)
         return hki_error(HK_ERR_FORKED, "free: the memory belongs to the parent process");
     hki_context_enter(context);
     bool known = false;
-    for (uint32_t i = 0; i < context->transport_count; i++) {
-        if (context->ops[i]->unregister_memory)
-            context->ops[i]->unregister_memory(context->transports[i], memory);
-    }
+    unregister_at(context, memory, context->transport_count);
     for (uint32_t i = 0; i < context->transport_count && !known; i++)
         known = context->ops[i]->free && context->ops[i]->free(context->transports[i], memory);
     known = known || free_plain(context, memory);
@@ -109,10 +114,13 @@ hk_status hk_register(hk_comm *comm, void *memory, size_t bytes)
     HK_TRY(hki_comm_enter(comm));
     hki_context *context = comm->context;
     hk_status status = HK_OK;
-    for (uint32_t i = 0; i < context->transport_count && status == HK_OK; i++) {
-        if (context->ops[i]->register_memory)
-            status = context->ops[i]->register_memory(context->transports[i], memory, bytes);
+    uint32_t done = 0;
+    for (; done < context->transport_count && status == HK_OK; done++) {
+        if (context->ops[done]->register_memory)
+            status = context->ops[done]->register_memory(context->transports[done], memory, bytes);
     }
+    if (status != HK_OK) /* at all transports, or at none: the last of those done is the one that failed */
+        unregister_at(context, memory, done - 1);
     hki_comm_leave(comm);
     return status;
 }
@@ -123,10 +131,7 @@ hk_status hk_unregister(hk_comm *comm, void *memory)
         return hki_error(HK_ERR_ARGUMENT, "unregister: memory is NULL");
     HK_TRY(hki_comm_enter(comm));
     hki_context *context = comm->context;
-    for (uint32_t i = 0; i < context->transport_count; i++) {
-        if (context->ops[i]->unregister_memory)
-            context->ops[i]->unregister_memory(context->transports[i], memory);
-    }
+    unregister_at(context, memory, context->transport_count);
     hki_comm_leave(comm);
     return HK_OK;
 }
