@@ -8,6 +8,7 @@
 #include "comm/agree.h"
 #include "comm/comm.h"
 #include "comm/plugin.h"
+#include "comm/services.h"
 #include "comm/transports.h"
 #include "cost/select.h"
 
@@ -75,59 +76,6 @@ static void depart_early(void)
 static bool tls_required(void)
 {
     return strcmp(hki_setting_text(HKI_SET_TLS), "required") == 0;
-}
-
-/* --- services to transports ------------------------------------------------------------------------------------------
- */
-
-static void service_log(void *core, hk_log_level level, const char *format, ...)
-{
-    (void)core;
-    va_list arguments;
-    va_start(arguments, format);
-    hki_vlog(level, format, arguments);
-    va_end(arguments);
-}
-
-static void service_error(void *core, hk_status status, const char *format, ...)
-{
-    (void)core;
-    va_list arguments;
-    va_start(arguments, format);
-    hki_verror(status, format, arguments);
-    va_end(arguments);
-}
-
-static const char *service_setting(void *core, const char *name)
-{
-    (void)core;
-    size_t count;
-    const hki_setting *settings = hki_settings(&count);
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(settings[i].name + strlen("HOCKET_"), name) == 0)
-            return hki_setting_text((hki_setting_id)i);
-    }
-    return "";
-}
-
-static uint64_t service_now(void *core)
-{
-    (void)core;
-    return hki_now();
-}
-
-static void fill_services(hki_context *context)
-{
-    context->services = (hk_transport_services){.size = sizeof(hk_transport_services),
-                                                .abi = HK_TRANSPORT_ABI,
-                                                .core = context,
-                                                .log = service_log,
-                                                .setting = service_setting,
-                                                .now = service_now,
-                                                .error = service_error,
-                                                .self = &context->peers[context->rank],
-                                                .ranks = context->ranks,
-                                                .token = context->token};
 }
 
 /* --- transports ------------------------------------------------------------------------------------------------------
@@ -236,7 +184,7 @@ static hk_status fill(hki_context *context, const hk_options *options, hki_boot 
     HK_TRY(hki_endpoint_open(&context->endpoint, context->ranks, context->rank, &listener));
     context->endpoint.eager_setting = (size_t)hki_setting_integer(HKI_SET_EAGER);
     HK_TRY(hki_agree_on_ranks(context, boot));
-    fill_services(context);
+    hki_services_fill(&context->services, context, &context->peers[context->rank], context->ranks, context->token);
     open_engine(context, options);
     HK_TRY(open_transports(context));
     HK_TRY(hki_agree_on_links(context, boot));

@@ -19,8 +19,9 @@
 static const char usage[] =
     "usage: hocket info [--settings | --algorithms [COLLECTIVE] | --topology [FILE] [--svg F]] [--json]\n"
     "\n"
-    "Without options: version, machine, reduction kernels, and which network addresses tcp uses for\n"
-    "ranks of other hosts (see HOCKET_INTERFACE).\n"
+    "Without options: version, machine, reduction kernels, which network addresses tcp uses for ranks of\n"
+    "other hosts (see HOCKET_INTERFACE), and the RDMA device: rate, latency, and from which size on memory\n"
+    "is registered, as measured.\n"
     "\n"
     "  --settings    the HOCKET_* variables: default, what is set now, meaning\n"
     "  --algorithms  the algorithms: cost, constraints, source\n"
@@ -66,6 +67,7 @@ static int print_summary(void)
     printf("CPUs        %ld online, %d usable by this process\n", sysconf(_SC_NPROCESSORS_ONLN), usable_cpus());
     printf("kernels     %s (HOCKET_KERNELS=%s)\n", hki_kernels_name(), hki_setting_text(HKI_SET_KERNELS));
     print_network();
+    info_devices();
     return 0;
 }
 

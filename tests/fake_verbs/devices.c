@@ -20,13 +20,13 @@ static fake_device devices[DEVICES];
 /* For devices whose NUMA node is told: the file that says so, as below /sys/class/infiniband. */
 static void tell_node(fake_device *device, int node)
 {
-    char path[sizeof device->device.ibdev_path + 32];
-    snprintf(device->device.ibdev_path, sizeof device->device.ibdev_path, "%.160s/%.64s", fake_folder(),
-             device->device.name);
-    (void)mkdir(device->device.ibdev_path, 0700);
-    snprintf(path, sizeof path, "%s/device", device->device.ibdev_path);
+    char folder[sizeof device->device.ibdev_path], path[sizeof folder + 32];
+    snprintf(folder, sizeof folder, "%.160s/%.*s", fake_folder(), (int)strcspn(device->text, "/"), device->text);
+    (void)mkdir(folder, 0700);
+    snprintf(path, sizeof path, "%s/device", folder);
     (void)mkdir(path, 0700);
-    snprintf(path, sizeof path, "%s/device/numa_node", device->device.ibdev_path);
+    snprintf(path, sizeof path, "%s/device/numa_node", folder);
+    memcpy(device->device.ibdev_path, folder, sizeof folder);
     FILE *file = fopen(path, "we");
     if (file == NULL)
         abort();
@@ -55,9 +55,12 @@ static void set(fake_device *device, const char *word)
 
 static void parse(fake_device *device, uint32_t number, const char *text, size_t bytes)
 {
-    char copy[256], *rest = copy, *word;
+    char copy[sizeof device->text], *rest = copy, *word;
     snprintf(copy, sizeof copy, "%.*s", (int)bytes, text);
+    if (strcmp(copy, device->text) == 0)
+        return; /* contexts point to it */
     *device = (fake_device){.number = number, .ports = 1, .width = 2, .speed = 32};
+    snprintf(device->text, sizeof device->text, "%s", copy);
     snprintf(device->device.name, sizeof device->device.name, "%s", strsep(&rest, "/"));
     while ((word = strsep(&rest, "/")) != NULL)
         set(device, word);
@@ -71,8 +74,7 @@ struct ibv_device **ibv_get_device_list(int *count)
     fake_lock();
     for (names = names != NULL ? names : "fake0"; *names != '\0' && *count < DEVICES && list != NULL;) {
         size_t bytes = strcspn(names, ",");
-        if (devices[*count].device.name[0] == '\0')
-            parse(&devices[*count], (uint32_t)*count, names, bytes);
+        parse(&devices[*count], (uint32_t)*count, names, bytes);
         list[*count] = &devices[*count].device;
         *count += 1;
         names += bytes + (names[bytes] == ',');

@@ -24,10 +24,10 @@ enum { CQS = 512, QPS = 1024, REGIONS = 4096, ENTRIES = 1024, RECEIVES = 512, RO
  */
 typedef struct fake_device {
     struct ibv_device device;
+    char text[128]; /* as it was said */
     bool infiniband, odp;
     uint32_t number; /* in the list */
     uint32_t ports, subnet, width, speed, latency, registration, page;
-    int node; /* -1: nobody knows */
 } fake_device;
 
 /* Where a queue pair is, or where a peer is to be found. */
@@ -96,6 +96,7 @@ typedef struct fake_qp {
     uint32_t index;
     bool signals_all;
     uint32_t limit, waiting;
+    uint32_t flush_in;       /* polls; 0: it is not about to be flushed */
     uint32_t unacknowledged; /* asynchronous events */
     fake_request *first, *last;
     struct fake_qp *next; /* of this process */
@@ -161,6 +162,10 @@ void fake_run(fake_qp *queue, uint32_t most);
 /* A queue pair fails: everything posted is flushed. Locked. */
 void fake_break(fabric_qp *queue);
 void fake_flush(fake_qp *queue);
+/* The queue pair fails, and is flushed later, as its completion queue is polled. Locked. */
+void fake_break_slowly(fake_qp *queue, uint32_t polls);
+/* One poll has passed. Locked. */
+void fake_poll_passed(fake_qp *queue);
 /* This process's queue pairs. Under fake_lock. */
 extern fake_qp *fake_queues;
 extern fake_context *fake_contexts;

@@ -20,10 +20,14 @@ typedef struct fake_faults {
     _Atomic uint32_t drop_datagrams;       /* … so many get lost */
     _Atomic bool delay; /* what is posted (but datagrams) happens only when its completion queue is polled, one request
                            at a time, from now this queue pair and now that one */
+    _Atomic uint32_t slow_flush;  /* a queue pair that is told to fail is flushed after so many polls */
+    _Atomic uint32_t late_device; /* of the device of this number in the list, 1, 2, …, completions come only … */
+    _Atomic uint32_t late_polls;  /* … after so many polls that would have found one */
     /* What has happened. */
     _Atomic uint64_t not_ready; /* sends that found no receive posted */
     _Atomic uint64_t sends, datagrams;
     _Atomic uint64_t on_demand;           /* registrations that pin nothing */
+    _Atomic uint64_t unflushed;           /* queue pairs that were destroyed between failing and being flushed */
     _Atomic uint64_t astray;              /* requests and datagrams that went where the peer is not */
     _Atomic int64_t queue_pairs, regions; /* that there are */
 } fake_faults;

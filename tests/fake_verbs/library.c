@@ -227,11 +227,17 @@ static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *entries)
     fabric_cq *queue = &fake_fabric()->cq[((fake_cq *)(void *)cq)->index];
     bool delay = atomic_load(&fake_fabric()->faults.delay);
     turn++;
+    bool late = queue->head != queue->tail && atomic_load(&fake_fabric()->faults.late_polls) > 0 &&
+                fake_device_of(cq->context)->number + 1 == atomic_load(&fake_fabric()->faults.late_device);
+    if (late)
+        atomic_fetch_sub(&fake_fabric()->faults.late_polls, 1);
     for (fake_qp *one = fake_queues; one != NULL; one = one->next) {
         if ((one->qp.send_cq == cq || one->qp.recv_cq == cq) && (!delay || (turn + one->index) % 3 == 0))
             fake_run(one, delay ? 1 : UINT32_MAX);
+        if (one->qp.send_cq == cq)
+            fake_poll_passed(one);
     }
-    while (count < most && queue->head != queue->tail)
+    while (!late && count < most && queue->head != queue->tail)
         entries[count++] = queue->entry[queue->head++ % ENTRIES];
     fake_unlock();
     return count;
@@ -297,7 +303,10 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask)
         queue->peer = attributes->dest_qp_num;
     if (mask & IBV_QP_QKEY)
         queue->key = attributes->qkey;
-    if ((mask & IBV_QP_STATE) && attributes->qp_state == IBV_QPS_ERR) {
+    uint32_t slow = atomic_load(&fake_fabric()->faults.slow_flush);
+    if ((mask & IBV_QP_STATE) && attributes->qp_state == IBV_QPS_ERR && slow > 0) {
+        fake_break_slowly(own, slow);
+    } else if ((mask & IBV_QP_STATE) && attributes->qp_state == IBV_QPS_ERR) {
         fake_break(queue);
         fake_flush(own);
     } else if (mask & IBV_QP_STATE) {
@@ -323,6 +332,7 @@ int ibv_destroy_qp(struct ibv_qp *qp)
             break;
         }
     }
+    atomic_fetch_add(&fake_fabric()->faults.unflushed, own->flush_in > 0);
     fake_fabric()->qp[own->index].used = false;
     atomic_fetch_sub(&fake_fabric()->faults.queue_pairs, 1);
     fake_unlock();

@@ -105,6 +105,23 @@ void fake_flush(fake_qp *queue)
         end(queue, IBV_WC_WR_FLUSH_ERR);
 }
 
+void fake_break_slowly(fake_qp *queue, uint32_t polls)
+{
+    fabric_qp *own = &fake_fabric()->qp[queue->index];
+    if (own->state == IBV_QPS_ERR)
+        return;
+    own->state = IBV_QPS_ERR;
+    queue->flush_in = polls;
+}
+
+void fake_poll_passed(fake_qp *queue)
+{
+    if (queue->flush_in == 0 || --queue->flush_in > 0)
+        return;
+    flush_receives(&fake_fabric()->qp[queue->index]);
+    fake_flush(queue);
+}
+
 /* ---- carrying out ---- */
 
 static size_t length(const fake_request *request)
@@ -236,7 +253,7 @@ static void send_datagram(fake_qp *queue)
 void fake_run(fake_qp *queue, uint32_t most)
 {
     const fabric_qp *own = &fake_fabric()->qp[queue->index];
-    for (uint32_t i = 0; i < most && queue->first != NULL; i++) {
+    for (uint32_t i = 0; i < most && queue->first != NULL && queue->flush_in == 0; i++) {
         if (own->state == IBV_QPS_ERR)
             fake_flush(queue);
         else if (own->datagrams)

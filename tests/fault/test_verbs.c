@@ -3,36 +3,7 @@
  * refused registrations, queue pairs that overtake one another, asynchronous events, lost datagrams. Two ranks, in two
  * threads or two processes.
  */
-#include "../conformance/pair.h"
-#include "fake_fabric.h"
-
-#include "comm/plugin.h"
-
-#include <setjmp.h>
-#include <signal.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
-static pair_transport verbs = {.name = "verbs",
-                               .settings = "VERBS_LIBRARY=" FAKE_VERBS_LIBRARY " VERBS_DEVICE=fake0,fake1"};
-
-static uint64_t count(pair_end *end, const char *name)
-{
-    return pair_counter(end, name);
-}
-
-/* The link is up at both ends, and nothing is under way. */
-static bool come_up(pair_end *end)
-{
-    hk_frame frame = {.kind = 1};
-    hk_arrival arrival;
-    unsigned char byte = 1;
-    CHECK(pair_send(end, &frame, &byte, 1) == HK_TRANSPORT_OK);
-    CHECK(pair_peek(end, &arrival) == HK_TRANSPORT_OK);
-    CHECK(pair_take(end, &arrival, &byte));
-    return pair_meet(end);
-}
+#include "verbs_pair.h"
 
 /* Looks until the link has ended; the state that it has then. */
 static hk_link_state settle(pair_end *end, const char **reason)
@@ -58,15 +29,6 @@ static bool lost(pair_end *end, const char *word)
     CHECK(strstr(reason, peer) != NULL && strstr(reason, "device fake") != NULL && strstr(reason, "port 1") != NULL);
     CHECK(strstr(reason, word) != NULL);
     return true;
-}
-
-static void run(pair_body *body, bool processes)
-{
-    assert_true(pair_run(&verbs, body, "auto", processes));
-    /* Nothing of either end is left of the devices. */
-    assert_int_equal(atomic_load(&faults->queue_pairs), 0);
-    assert_int_equal(atomic_load(&faults->regions), 0);
-    assert_int_equal(atomic_load(&faults->not_ready), 0);
 }
 
 /* ---- error completions ---- */
@@ -113,15 +75,6 @@ static void a_silent_peer_is_asked_for_a_sign_of_life(void **state)
 
 /* ---- short queues, and queue pairs that overtake one another ---- */
 
-/* Before the ends meet: where requests are delayed, polls carry out what is still under way. */
-static bool carry_out(pair_end *end)
-{
-    uint32_t ranks[4];
-    for (int i = 0; i < 2000; i++)
-        (void)end->ops->poll(end->transport, ranks, 4);
-    return pair_meet(end);
-}
-
 static bool storm_body(pair_end *end)
 {
     enum { FRAMES = 2000, LONGEST = 9000 };
@@ -164,35 +117,6 @@ static void frames_are_in_order_when_requests_are_slow(void **state)
     run(storm_body, true);
 }
 
-static hk_transport_result put_ends(pair_end *end, uint64_t number)
-{
-    uint32_t ranks[4];
-    hk_transport_result result;
-    uint64_t deadline = pair_now(end) + UINT64_C(20000000000);
-    while ((result = end->ops->put_result(end->link, number)) == HK_TRANSPORT_AGAIN && pair_now(end) < deadline)
-        (void)end->ops->poll(end->transport, ranks, 4);
-    return result;
-}
-
-/* The target of a put: describes memory to the other end, and waits for a frame. */
-static bool be_written(pair_end *end, unsigned char *memory, size_t bytes, hk_remote *remote, hk_arrival *arrival)
-{
-    uint32_t protocols = HK_TRANSPORT_PUT;
-    hk_frame frame = {.kind = 3};
-    memset(memory, 0, bytes);
-    CHECK(end->ops->describe(end->link, memory, bytes, remote, &protocols) == HK_TRANSPORT_OK);
-    CHECK(pair_send(end, &frame, remote, sizeof *remote) == HK_TRANSPORT_OK);
-    CHECK(pair_peek(end, arrival) == HK_TRANSPORT_OK);
-    return true;
-}
-
-static bool hear_where(pair_end *end, hk_remote *remote)
-{
-    hk_arrival arrival;
-    CHECK(pair_peek(end, &arrival) == HK_TRANSPORT_OK && arrival.bytes == sizeof *remote);
-    return pair_take(end, &arrival, (unsigned char *)remote);
-}
-
 /* Both devices carry a share each; the frame waits for both. */
 static bool striped_body(pair_end *end)
 {
@@ -227,6 +151,91 @@ static void a_frame_waits_for_its_data_on_all_devices(void **state)
     run(striped_body, true);
     atomic_store(&faults->delay, true);
     run(striped_body, false);
+}
+
+/* A put that breaks a queue pair: the others are ended, too, but not before all that they had to do is flushed. */
+static bool flushed_body(pair_end *end)
+{
+    enum { BYTES = 4 << 20 };
+    unsigned char *memory = calloc(1, BYTES);
+    hk_frame frame = {.kind = 11};
+    hk_remote remote;
+    hk_arrival arrival;
+    uint32_t protocols = HK_TRANSPORT_PUT, ranks[4];
+    CHECK(come_up(end));
+    if (end->index == 0) {
+        CHECK(end->ops->describe(end->link, memory, BYTES, &remote, &protocols) == HK_TRANSPORT_OK);
+        CHECK(pair_send(end, &frame, &remote, sizeof remote) == HK_TRANSPORT_OK);
+        CHECK(pair_peek(end, &arrival) == HK_TRANSPORT_OK && arrival.frame.kind == 3);
+        end->ops->consume(end->link);
+        end->ops->withdraw(end->link, &remote, false);
+    } else {
+        CHECK(hear_where(end, &remote));
+        fabric_fail(IBV_WR_RDMA_WRITE, IBV_WC_REM_ACCESS_ERR, 1);
+        CHECK(end->ops->put(end->link, &remote, 0, memory, BYTES, &frame) == HK_TRANSPORT_OK);
+        CHECK(put_ends(end, 1) == HK_TRANSPORT_REFUSED);
+        frame.kind = 3;
+        CHECK(pair_send(end, &frame, NULL, 0) == HK_TRANSPORT_OK);
+    }
+    CHECK(pair_meet(end));
+    (void)end->ops->poll(end->transport, ranks, 4); /* rank 0 learns that large messages go by pieces */
+    protocols = HK_TRANSPORT_PUT;
+    CHECK(end->ops->describe(end->link, memory, BYTES, &remote, &protocols) == HK_TRANSPORT_REFUSED);
+    free(memory);
+    return pair_meet(end);
+}
+
+static void queue_pairs_end_when_they_are_flushed(void **state)
+{
+    (void)state;
+    atomic_store(&faults->slow_flush, 40);
+    run(flushed_body, true);
+    run(flushed_body, false);
+}
+
+/* The data of one device are seen after the goodbye, which has come by the other one. */
+static bool late_data_body(pair_end *end)
+{
+    enum { BYTES = 6 << 20 };
+    unsigned char *memory = malloc(BYTES);
+    hk_remote remote;
+    hk_arrival arrival = {0};
+    hk_frame frame = {.kind = 11};
+    uint32_t ranks[4];
+    if (end->index == 0) {
+        uint32_t protocols = HK_TRANSPORT_PUT;
+        CHECK(come_up(end));
+        CHECK(end->ops->describe(end->link, memory, BYTES, &remote, &protocols) == HK_TRANSPORT_OK);
+        CHECK(pair_send(end, &frame, &remote, sizeof remote) == HK_TRANSPORT_OK && pair_meet(end));
+        uint64_t deadline = pair_now(end) + pair_span(10000);
+        while (end->ops->link_state(end->link, NULL) == HK_LINK_UP && pair_now(end) < deadline)
+            (void)end->ops->poll(end->transport, ranks, 4);
+        CHECK(end->ops->link_state(end->link, NULL) == HK_LINK_GOODBYE && atomic_load(&faults->late_polls) > 0);
+        CHECK(end->ops->peek(end->link, &arrival) == HK_TRANSPORT_AGAIN && !end->ops->arm(end->transport));
+        CHECK(pair_peek(end, &arrival) == HK_TRANSPORT_OK && arrival.frame.kind == 11);
+        CHECK(memory[0] == 7 && memory[BYTES - 1] == 7);
+        end->ops->consume(end->link);
+        CHECK(end->ops->peek(end->link, &arrival) == HK_TRANSPORT_LOST);
+        end->ops->withdraw(end->link, &remote, false);
+    } else {
+        CHECK(come_up(end) && hear_where(end, &remote));
+        memset(memory, 7, BYTES);
+        CHECK(end->ops->put(end->link, &remote, 0, memory, BYTES, &frame) == HK_TRANSPORT_OK);
+        CHECK(put_ends(end, 1) == HK_TRANSPORT_OK);
+        atomic_store(&faults->late_device, 1); /* not the one of frames */
+        atomic_store(&faults->late_polls, 2000);
+        end->ops->close(end->transport, 1.0);
+        end->closed = true;
+        CHECK(pair_meet(end));
+    }
+    free(memory);
+    return true;
+}
+
+static void data_seen_after_the_goodbye_are_taken(void **state)
+{
+    (void)state;
+    run(late_data_body, true);
 }
 
 /* ---- what messages cost ---- */
@@ -269,99 +278,6 @@ static void a_large_message_is_written_and_not_copied_a_small_one_is_one_request
 {
     (void)state;
     run(cost_body, true);
-}
-
-/* ---- refused registrations ---- */
-
-static bool refused_body(pair_end *end)
-{
-    enum { BYTES = 1 << 20 };
-    unsigned char *memory = calloc(1, BYTES);
-    hk_remote remote;
-    uint32_t protocols = HK_TRANSPORT_PUT;
-    CHECK(come_up(end));
-    if (end->index == 0) {
-        atomic_store(&faults->refuse_registrations, 2);
-        CHECK(end->ops->describe(end->link, memory, BYTES, &remote, &protocols) == HK_TRANSPORT_REFUSED);
-        atomic_store(&faults->refuse_registrations, 1000);
-        CHECK(end->ops->register_memory(end->transport, memory, BYTES) == HK_ERR_NO_MEMORY);
-        CHECK(strstr(end->error, "ulimit -l") != NULL && end->ops->alloc(end->transport, BYTES) == NULL);
-        atomic_store(&faults->refuse_registrations, 0);
-        CHECK(end->ops->register_memory(end->transport, memory, BYTES) == HK_OK);
-        uint64_t registrations = count(end, "registrations");
-        for (int i = 0; i < 3; i++) { /* what is kept is registered once */
-            protocols = HK_TRANSPORT_PUT;
-            CHECK(end->ops->describe(end->link, memory + 4096, 4096, &remote, &protocols) == HK_TRANSPORT_OK);
-            end->ops->withdraw(end->link, &remote, false);
-        }
-        CHECK(count(end, "registrations") == registrations);
-        end->ops->unregister_memory(end->transport, memory);
-        protocols = HK_TRANSPORT_PUT;
-        CHECK(end->ops->describe(end->link, memory, 4096, &remote, &protocols) == HK_TRANSPORT_REFUSED);
-    }
-    free(memory);
-    return pair_meet(end);
-}
-
-static void a_refused_registration_leaves_another_way(void **state)
-{
-    (void)state;
-    run(refused_body, false);
-}
-
-/* Whether the memory, which is too short to be registered for one message, is registered. */
-static bool is_known(pair_end *end, const unsigned char *memory)
-{
-    hk_remote remote;
-    uint32_t protocols = HK_TRANSPORT_PUT;
-    if (end->ops->describe(end->link, memory, 4096, &remote, &protocols) != HK_TRANSPORT_OK)
-        return false;
-    end->ops->withdraw(end->link, &remote, false);
-    return true;
-}
-
-/* Pages that two registrations share, the same address twice, nothing at all, and memory of the transport's own. */
-static bool registrations_body(pair_end *end)
-{
-    enum { PAGE = 4096 };
-    const hk_transport_ops *ops = end->ops;
-    hk_transport *transport = end->transport;
-    CHECK(come_up(end));
-    if (end->index == 0) {
-        unsigned char *memory = aligned_alloc(PAGE, 4 * PAGE), *own;
-        int64_t before = atomic_load(&faults->regions);
-        ops->unregister_memory(transport, memory);
-        CHECK(ops->register_memory(transport, memory, PAGE + 100) == HK_OK);
-        CHECK(ops->register_memory(transport, memory + PAGE + 104, 2 * PAGE) == HK_OK);
-        ops->unregister_memory(transport, memory + PAGE + 104);
-        CHECK(is_known(end, memory) && !is_known(end, memory + 2 * PAGE));
-        ops->unregister_memory(transport, memory + 1); /* nobody registered that */
-        CHECK(is_known(end, memory));
-        ops->unregister_memory(transport, memory);
-        CHECK(!is_known(end, memory) && atomic_load(&faults->regions) == before);
-
-        CHECK(ops->register_memory(transport, memory, PAGE) == HK_OK);
-        CHECK(ops->register_memory(transport, memory, 4 * PAGE) == HK_OK);
-        CHECK(ops->register_memory(transport, memory, PAGE) == HK_OK);
-        ops->unregister_memory(transport, memory);
-        ops->unregister_memory(transport, memory);
-        CHECK(is_known(end, memory) && !is_known(end, memory + 2 * PAGE));
-        ops->unregister_memory(transport, memory);
-        CHECK(atomic_load(&faults->regions) == before);
-
-        CHECK((own = ops->alloc(transport, 4 * PAGE)) != NULL);
-        CHECK(ops->register_memory(transport, own + PAGE, PAGE) == HK_OK);
-        ops->unregister_memory(transport, own + PAGE);
-        CHECK(is_known(end, own + PAGE) && ops->free(transport, own) && atomic_load(&faults->regions) == before);
-        free(memory);
-    }
-    return pair_meet(end);
-}
-
-static void registrations_end_one_by_one(void **state)
-{
-    (void)state;
-    run(registrations_body, false);
 }
 
 /* The ring is full when a put is tried. Credit that is seen while this end falls asleep keeps it awake. */
@@ -517,14 +433,6 @@ static void who_asks_after_the_queues_is_answered_when_they_are_gone(void **stat
     run(late_question_body, false);
 }
 
-static int start(void **state)
-{
-    if (fabric_start(state) == 0 && hki_plugin_load("verbs", &verbs.ops) == HK_OK)
-        return 0;
-    fprintf(stderr, "%s\n", hk_last_error());
-    return -1;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -533,9 +441,9 @@ int main(void)
         cmocka_unit_test_setup(short_queues_lose_nothing, fabric_whole),
         cmocka_unit_test_setup(frames_are_in_order_when_requests_are_slow, fabric_whole),
         cmocka_unit_test_setup(a_frame_waits_for_its_data_on_all_devices, fabric_whole),
+        cmocka_unit_test_setup(queue_pairs_end_when_they_are_flushed, fabric_whole),
+        cmocka_unit_test_setup(data_seen_after_the_goodbye_are_taken, fabric_whole),
         cmocka_unit_test_setup(a_large_message_is_written_and_not_copied_a_small_one_is_one_request, fabric_whole),
-        cmocka_unit_test_setup(a_refused_registration_leaves_another_way, fabric_whole),
-        cmocka_unit_test_setup(registrations_end_one_by_one, fabric_whole),
         cmocka_unit_test_setup(a_put_that_finds_no_room_is_woken, fabric_whole),
         cmocka_unit_test_setup(a_link_without_memory_is_lost_with_a_reason, fabric_whole),
         cmocka_unit_test_setup(an_asynchronous_event_ends_the_links_that_it_concerns, fabric_whole),

@@ -13,6 +13,21 @@ HOCKET_INTERFACE=^lo "$HOCKET_PROGRAM" info | grep -q '^network     lo 127.0.0.1
 HOCKET_INTERFACE=lo,nosuch7 "$HOCKET_PROGRAM" info |
     grep -q '^network     HOCKET_INTERFACE=lo,nosuch7 cannot be used: there are .*lo 127.0.0.1' || fail "a wrong name"
 
+fake=$BUILD_DIR/tests/fake_verbs/libibverbs.so.1
+if [ -f "$fake" ]; then
+    folder=$(mktemp -d)
+    listed=$(FAKE_VERBS_FABRIC=$folder FAKE_VERBS_DEVICES=mlx9/ib/width=2/speed=64/register=2000000 \
+        HOCKET_VERBS_LIBRARY=$fake "$HOCKET_PROGRAM" info)
+    forced=$(FAKE_VERBS_FABRIC=$folder HOCKET_VERBS_REGISTER=64K HOCKET_VERBS_LIBRARY=$fake "$HOCKET_PROGRAM" info)
+    HOCKET_VERBS_LIBRARY=$folder/none "$HOCKET_PROGRAM" info | grep -q '^verbs  .*does not load' || fail "no library"
+    rm -r "$folder"
+    echo "$listed" | grep -q '^verbs  .*device mlx9 port 1, InfiniBand, LID 7, .* 212.5 Gbit/s$' || fail "a port: $listed"
+    echo "$listed" | grep -Eq '^verbs  .* [0-9.]+ us for a small message, 0.038 ns a byte$' || fail "its costs: $listed"
+    echo "$listed" | grep -Eq '^verbs  .*registered for one message from [0-9]+ KiB on \(measured: registering takes [0-9.]+ us' ||
+        fail "when memory is registered: $listed"
+    echo "$forced" | grep -q '^verbs  .*from 65536 bytes on (HOCKET_VERBS_REGISTER)$' || fail "a threshold that is set: $forced"
+fi
+
 lines=$(grep -c '^HKI_ALGORITHM(' "$SOURCE_DIR/src/algo/algos.def")
 "$HOCKET_PROGRAM" info --algorithms --json | python3 -c "
 import json, sys

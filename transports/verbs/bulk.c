@@ -12,6 +12,7 @@ enum {
     WRITE_BYTES = 4 << 20,   /* of one work request: several make a pipeline of the adapter's and the wire */
     STRIPE_BYTES = 64 << 10, /* a lane's share is no smaller; both guessed */
     RECEIVES_AT_ONCE = 8,
+    FLUSH_MS = 200, /* hardware flushes in microseconds; what has not come by then never will; guessed */
     SIGNAL = 16,
     TURNS_BEFORE_YIELD = 64
 };
@@ -166,26 +167,58 @@ void hki_verbs_bulk_drop(hk_link *link)
     }
 }
 
-/* Ends the bulk queues: when they are destroyed no hardware touches any memory for them. What the peer has written
- * before is taken note of: its frames will come. */
-static void end_bulk(hk_link *link)
+/* The last request of a queue that has failed: it is flushed behind all others, which may complete late. False: it
+ * cannot be posted, so nobody can tell when they have. */
+static bool post_last(hki_lane *lane)
 {
-    hk_transport *transport = link->transport;
-    struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+    struct ibv_send_wr request = {
+        .wr_id = (uint64_t)HKI_OF_BULK_END << 32, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+    struct ibv_send_wr *bad;
+    return ibv_post_send(lane->bulk, &request, &bad) == 0;
+}
+
+static bool ended(const hk_link *link)
+{
     for (uint32_t i = 0; i < link->lane_count; i++) {
-        if (link->lane[i].bulk != NULL)
-            (void)transport->library->modify_qp(link->lane[i].bulk, &error, IBV_QP_STATE);
+        const hki_lane *lane = &link->lane[i];
+        if (lane->bulk != NULL && (!lane->ended || lane->receives_out > 0))
+            return false;
     }
+    return true;
+}
+
+void hki_verbs_bulk_end(hk_link *link)
+{
+    const hk_transport *transport = link->transport;
+    const hk_transport_services *services = transport->services;
+    struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+    uint64_t deadline = services->now(services->core) + FLUSH_MS * UINT64_C(1000000);
+    link->bulk_failing = true; /* no receive is posted again */
     for (uint32_t i = 0; i < link->lane_count; i++) {
         hki_lane *lane = &link->lane[i];
-        hki_verbs_take_completions(lane);
+        lane->ended = lane->bulk == NULL || transport->library->modify_qp(lane->bulk, &error, IBV_QP_STATE) != 0 ||
+                      !post_last(lane);
+    }
+    do {
+        for (uint32_t i = 0; i < link->lane_count; i++)
+            hki_verbs_take_completions(&link->lane[i]);
+    } while (!ended(link) && services->now(services->core) < deadline && sched_yield() == 0);
+    for (uint32_t i = 0; i < link->lane_count; i++) {
+        hki_lane *lane = &link->lane[i];
         if (lane->bulk != NULL)
             transport->library->destroy_qp(lane->bulk);
         lane->bulk = NULL;
     }
+    link->bulk_failing = false;
+}
+
+/* Large messages are given up. The frames of those that the peer has written before will come. */
+static void give_up_now(hk_link *link)
+{
+    const hk_transport *transport = link->transport;
+    hki_verbs_bulk_end(link);
     end_puts(link);
     hki_verbs_bulk_drop(link);
-    link->bulk_failing = false;
     link->bulk_broken = link->bulk_untold = true;
     transport->services->log(transport->services->core, HK_LOG_INFO,
                              "verbs: large messages to and from rank %d on %s go by pieces from now on: memory was "
@@ -200,7 +233,7 @@ void hki_verbs_bulk_progress(hk_link *link)
         end_puts(link);
     }
     if (HKI_UNLIKELY(link->bulk_failing))
-        end_bulk(link);
+        give_up_now(link);
     if (HKI_UNLIKELY(link->bulk_untold))
         link->bulk_untold = !hki_verbs_tell_bulk_broken(link);
 }
@@ -262,6 +295,7 @@ bool hki_verbs_bulk_receive(hki_lane *lane)
     for (int i = 0; i < HKI_VERBS_BULK_SENDS; i++) {
         if (ibv_post_recv(lane->bulk, &receive, &bad) != 0)
             return false;
+        lane->receives_out++;
     }
     return true;
 }
@@ -270,9 +304,9 @@ static void put_came(hki_lane *lane, const struct ibv_wc *completion)
 {
     struct ibv_recv_wr receive = {.wr_id = (uint64_t)HKI_OF_BULK_RECEIVE << 32}, *bad;
     lane->put_arrived = be32toh(completion->imm_data);
-    if (++lane->receives_due < RECEIVES_AT_ONCE)
+    if (++lane->receives_due < RECEIVES_AT_ONCE || lane->link->bulk_failing)
         return;
-    for (; lane->receives_due > 0; lane->receives_due--) {
+    for (; lane->receives_due > 0; lane->receives_due--, lane->receives_out++) {
         if (ibv_post_recv(lane->bulk, &receive, &bad) != 0) {
             give_up(lane->link);
             return;
@@ -285,10 +319,13 @@ void hki_verbs_bulk_completed(hki_lane *lane, const struct ibv_wc *completion)
     hk_link *link = lane->link;
     if (lane->bulk == NULL)
         return; /* of one that has been destroyed */
+    uint64_t kind = completion->wr_id >> 32;
     link->heard = true;
+    lane->ended |= kind == HKI_OF_BULK_END;
+    lane->receives_out -= kind == HKI_OF_BULK_RECEIVE;
     if (completion->status != IBV_WC_SUCCESS)
         give_up(link);
-    else if (completion->wr_id >> 32 == HKI_OF_BULK_RECEIVE)
+    else if (kind == HKI_OF_BULK_RECEIVE)
         put_came(lane, completion);
     else
         lane->bulk_done = (uint32_t)completion->wr_id;

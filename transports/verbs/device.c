@@ -43,10 +43,10 @@ static bool any_device(void)
 
 /* ---- which are near ---- */
 
-static int read_number(const char *device, const char *file)
+static int read_node(const struct ibv_device *device)
 {
-    char path[256], text[32] = "";
-    snprintf(path, sizeof path, "/sys/class/infiniband/%.64s/device/%s", device, file);
+    char path[sizeof device->ibdev_path + 32], text[32] = "";
+    snprintf(path, sizeof path, "%s/device/numa_node", device->ibdev_path);
     FILE *stream = fopen(path, "re");
     if (stream == NULL)
         return -1;
@@ -57,10 +57,10 @@ static int read_number(const char *device, const char *file)
 
 /* 0: on this thread's NUMA node, or nobody knows; otherwise the nodes' distance (ACPI SLIT), which is 10 for the own.
  */
-static int distance(const char *device)
+static int distance(const struct ibv_device *device)
 {
     unsigned cpu, node;
-    int there = read_number(device, "numa_node");
+    int there = read_node(device);
     if (there < 0 || getcpu(&cpu, &node) != 0 || (unsigned)there == node)
         return 0;
     char path[128];
@@ -128,10 +128,10 @@ static int worth(const struct ibv_gid_entry *entry, bool ethernet, const char *c
 }
 
 /* The type of an address where the library is too old to say: from sysfs. */
-static uint32_t type_of(const char *device, uint8_t number, int index)
+static uint32_t type_of(const struct ibv_device *device, uint8_t number, int index)
 {
-    char path[256], text[32] = "";
-    snprintf(path, sizeof path, "/sys/class/infiniband/%.64s/ports/%u/gid_attrs/types/%d", device, number, index);
+    char path[sizeof device->ibdev_path + 64], text[32] = "";
+    snprintf(path, sizeof path, "%s/ports/%u/gid_attrs/types/%d", device->ibdev_path, number, index);
     FILE *stream = fopen(path, "re");
     if (stream != NULL) {
         if (fgets(text, sizeof text, stream) == NULL)
@@ -162,7 +162,7 @@ static int list_gids(const hki_port *port, int length, struct ibv_gid_entry *lis
         if (library->query_gid(port->context, port->number, index, &entry->gid) != 0 ||
             memcmp(&entry->gid, &none, sizeof none) == 0)
             continue;
-        entry->gid_type = type_of(port->device, port->number, index);
+        entry->gid_type = type_of(port->context->device, port->number, index);
         count++;
     }
     return count;
@@ -310,7 +310,7 @@ static int find_candidates(hk_transport *transport, struct ibv_device **devices,
             continue;
         int ports = library->query_device(context, &limits) == 0 ? limits.phys_port_cnt : 0;
         for (int number = 1; number <= ports && found < most; number++) {
-            int place = *choice != '\0' ? listed(choice, name, (uint8_t)number) : distance(name);
+            int place = *choice != '\0' ? listed(choice, name, (uint8_t)number) : distance(devices[i]);
             if (place < 0 || !active(library, context, (uint8_t)number))
                 continue;
             int at = found++;

@@ -89,17 +89,18 @@ static void end(hk_link *link, hk_link_state state)
  * still wait for an acknowledgement that the queues give, so those stay until close. */
 static void finish(hk_link *link)
 {
-    link->failing = false;
     if (link->goodbye) {
-        snprintf(link->reason, sizeof link->reason, "rank %d on %.64s has left", (int)link->peer.rank,
-                 link->peer.host_name);
         if (link->puts_done < link->puts_taken) {
-            hki_verbs_drop_queues(link); /* it does not wait for these */
+            hki_verbs_bulk_end(link); /* it does not wait for these; its own have been written */
             hki_verbs_bulk_drop(link);
         }
+        snprintf(link->reason, sizeof link->reason, "rank %d on %.64s has left", (int)link->peer.rank,
+                 link->peer.host_name);
+        link->failing = false;
         end(link, HK_LINK_GOODBYE);
         return;
     }
+    link->failing = false;
     hki_verbs_drop_queues(link);
     hki_verbs_bulk_drop(link);
     end(link, HK_LINK_LOST);
@@ -378,7 +379,7 @@ static void handle(hki_lane *lane, const struct ibv_wc *completion)
 {
     hk_link *link = lane->link;
     uint32_t kind = (uint32_t)(completion->wr_id >> 32);
-    if (kind == HKI_OF_BULK || kind == HKI_OF_BULK_RECEIVE)
+    if (kind >= HKI_OF_BULK_RECEIVE)
         hki_verbs_bulk_completed(lane, completion);
     else if (completion->status != IBV_WC_SUCCESS)
         broken(link, completion);
@@ -436,16 +437,26 @@ static bool put_arrived(const hk_link *link, const unsigned char *text)
     return true;
 }
 
+/* Looks at all lanes, also when the peer has left: its data were acknowledged before it said so, but the completion of
+ * one lane may be seen after the goodbye that came by another. */
+static void look_at_lanes(hk_link *link)
+{
+    hki_verbs_progress(link);
+    for (uint32_t i = 0; i < link->lane_count && link->state == HK_LINK_GOODBYE; i++)
+        hki_verbs_take_completions(&link->lane[i]);
+}
+
 /* The data come before their frame is sent, but their completion may be seen after it. */
 static hk_transport_result await_put(hk_link *link, uint32_t bytes, const unsigned char *text)
 {
     bool whole = bytes >= HKI_VERBS_HEADER + PUT_BYTES;
     if (whole && put_arrived(link, text))
         return HK_TRANSPORT_OK;
-    hki_verbs_progress(link);
+    look_at_lanes(link);
     if (whole && put_arrived(link, text))
         return HK_TRANSPORT_OK;
-    if (whole && link->state <= HK_LINK_UP && !link->bulk_broken)
+    bool may_come = link->state <= HK_LINK_GOODBYE && link->lane[link->home].bulk != NULL;
+    if (whole && may_come && !link->bulk_broken)
         return HK_TRANSPORT_AGAIN;
     distrust(link);
     hki_verbs_progress(link);

@@ -18,7 +18,7 @@ enum {
 
 /* ---- regions ---- */
 
-static void deregister(const hk_transport *transport, hki_region *region)
+void hki_region_deregister(const hk_transport *transport, hki_region *region)
 {
     for (uint32_t i = 0; i < HKI_VERBS_LANES; i++) {
         if (region->key[i] != NULL)
@@ -40,17 +40,15 @@ static struct ibv_mr *register_at(const hki_port *port, const hki_region *region
     return key != NULL ? key : library->reg_mr(port->pd, region->memory, region->bytes, IBV_ACCESS_REMOTE_READ);
 }
 
-/* At every port, or at none. */
-static bool register_region(hk_transport *transport, hki_region *region)
+bool hki_region_register(hk_transport *transport, hki_region *region)
 {
     for (uint32_t i = 0; i < transport->port_count; i++) {
         region->key[i] = register_at(&transport->port[i], region);
         if (region->key[i] == NULL) {
-            deregister(transport, region);
+            hki_region_deregister(transport, region);
             return false;
         }
     }
-    transport->counts.registrations++;
     return true;
 }
 
@@ -65,10 +63,11 @@ static hki_region *make_region(hk_transport *transport, const void *memory, size
     region->bytes = last - first;
     region->uses = 1;
     region->kept = kept;
-    if (!register_region(transport, region)) {
+    if (!hki_region_register(transport, region)) {
         free(region);
         return NULL;
     }
+    transport->counts.registrations++;
     hki_list_append(&transport->regions, &region->node);
     return region;
 }
@@ -77,7 +76,7 @@ void hki_region_drop(hk_transport *transport, hki_region *region)
 {
     if (--region->uses > 0)
         return;
-    deregister(transport, region);
+    hki_region_deregister(transport, region);
     hki_list_remove(&region->node);
     if (region->own)
         munmap(region->memory, region->bytes);
@@ -103,7 +102,7 @@ hki_region *hki_region_for(hk_transport *transport, const void *memory, size_t b
         region->uses++;
         return region;
     }
-    return bytes >= transport->register_from ? make_region(transport, memory, bytes, false) : NULL;
+    return bytes >= transport->memory.from ? make_region(transport, memory, bytes, false) : NULL;
 }
 
 void hki_verbs_drop_regions(hk_transport *transport)
@@ -152,11 +151,29 @@ bool hki_verbs_free(hk_transport *transport, void *memory)
     return false;
 }
 
+/* A region whose life a registration may share: memory of hk_alloc around it, or just these pages. A larger one that
+ * another registration keeps may end before this one does, and its other pages may be given back then. */
+static hki_region *find_shared(const hk_transport *transport, const void *memory, size_t bytes)
+{
+    uintptr_t first = (uintptr_t)memory & ~(uintptr_t)(PAGE - 1);
+    size_t whole = (size_t)((((uintptr_t)memory + bytes + PAGE - 1) & ~(uintptr_t)(PAGE - 1)) - first);
+    hki_list_each (node, &transport->regions) {
+        hki_region *region = hki_list_entry(node, hki_region, node);
+        uintptr_t begin = (uintptr_t)region->memory;
+        if (!region->kept || region->key[0] == NULL)
+            continue;
+        if (region->own ? first >= begin && first - begin <= region->bytes && whole <= region->bytes - (first - begin)
+                        : first == begin && whole == region->bytes)
+            return region;
+    }
+    return NULL;
+}
+
 hk_status hki_verbs_register(hk_transport *transport, void *memory, size_t bytes)
 {
     const hk_transport_services *services = transport->services;
     hki_registration *registration = calloc(1, sizeof *registration);
-    hki_region *region = hki_region_kept(transport, memory, bytes);
+    hki_region *region = find_shared(transport, memory, bytes);
     if (region != NULL)
         region->uses++;
     else if (registration != NULL)
@@ -254,9 +271,9 @@ hk_transport_result hki_verbs_describe(hk_link *link, const void *memory, size_t
 static void revoke_keys(hk_transport *transport, hki_region *region)
 {
     transport->counts.revocations++;
-    deregister(transport, region);
-    if (region->kept)
-        (void)register_region(transport, region);
+    hki_region_deregister(transport, region);
+    if (region->kept && hki_region_register(transport, region))
+        transport->counts.registrations++;
 }
 
 void hki_verbs_withdraw(hk_link *link, const hk_remote *remote, bool revoke)

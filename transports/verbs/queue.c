@@ -133,7 +133,7 @@ static bool make_lane(hki_lane *lane, bool home)
     hk_link *link = lane->link;
     const hki_verbs_library *library = link->transport->library;
     int receives = HKI_VERBS_FRAMES + HKI_VERBS_RESERVE;
-    int most = 2 * HKI_VERBS_BULK_SENDS + (home ? receives + HKI_VERBS_SENDS : 0);
+    int most = 2 * HKI_VERBS_BULK_SENDS + 1 + (home ? receives + HKI_VERBS_SENDS : 0);
     uint32_t none = 0;
     lane->cq = library->create_cq(lane->port->context, most, lane, lane->port->channel, 0);
     if (lane->cq == NULL)
@@ -144,7 +144,7 @@ static bool make_lane(hki_lane *lane, bool home)
         if (link->frames == NULL)
             return fail(link, lane->port, "cannot make a queue pair", errno);
     }
-    lane->bulk = make_queue(lane, NULL, HKI_VERBS_BULK_SENDS, HKI_VERBS_BULK_SENDS, &none);
+    lane->bulk = make_queue(lane, NULL, HKI_VERBS_BULK_SENDS + 1, HKI_VERBS_BULK_SENDS, &none);
     if (lane->bulk == NULL)
         return fail(link, lane->port, "cannot make a queue pair", errno);
     int error = initialise(lane, lane->bulk);

@@ -22,11 +22,11 @@ enum {
     PUBLISHED_VERSION = 1,
     PUBLISHED_HEADER = 8,
     PUBLISHED_PORT = 24,
-    RING_BYTES = 256 << 10,     /* guessed */
-    REGISTER_BYTES = 256 << 10, /* guessed */
-    BOUNCE_BYTES = 256 << 10,   /* as much as the core asks of one get */
-    RING_LEAST = 16 << 10,      /* frames of a sixteenth must hold HK_TRANSPORT_WHOLE */
-    PROBE_MS = 500,             /* a link that has been silent so long is asked for a sign of life; guessed */
+    RING_BYTES = 256 << 10,   /* 100 Gbit/s for 20 µs: credit comes back in less; not measured on hardware */
+    BOUNCE_BYTES = 256 << 10, /* as much as the core asks of one get */
+    RING_LEAST = 16 << 10,    /* frames of a sixteenth must hold HK_TRANSPORT_WHOLE */
+    RING_MOST = 1 << 20,      /* an immediate tells a place in 15 bits, in units */
+    PROBE_MS = 500,           /* a link that has been silent so long is asked for a sign of life; guessed */
     STANDARD_CONNECT_SECONDS = 30
 };
 
@@ -399,22 +399,32 @@ static int prepare(hk_transport *transport)
     return error;
 }
 
-static void read_settings(hk_transport *transport)
+static hk_status read_ring(hk_transport *transport)
 {
     const hk_transport_services *services = transport->services;
-    uint64_t bytes;
-    transport->ring_units = RING_BYTES / HKI_VERBS_UNIT;
-    if (hki_parse_bytes(services->setting(services->core, "VERBS_RING"), &bytes) && bytes > 0)
-        transport->ring_units = (uint32_t)((bytes < RING_LEAST ? RING_LEAST : bytes) / HKI_VERBS_UNIT);
+    const char *text = services->setting(services->core, "VERBS_RING");
+    uint64_t bytes = RING_BYTES;
+    if (*text != '\0' &&
+        (!hki_parse_bytes(text, &bytes) || bytes < RING_LEAST || bytes > RING_MOST || bytes % HKI_VERBS_UNIT != 0)) {
+        services->error(services->core, HK_ERR_SETTING,
+                        "HOCKET_VERBS_RING is \"%s\": from %d to %d bytes are possible, in multiples of %d", text,
+                        (int)RING_LEAST, (int)RING_MOST, (int)HKI_VERBS_UNIT);
+        return HK_ERR_SETTING;
+    }
+    transport->ring_units = (uint32_t)(bytes / HKI_VERBS_UNIT);
+    return HK_OK;
+}
+
+static hk_status read_settings(hk_transport *transport)
+{
+    const hk_transport_services *services = transport->services;
     const char *protocol = services->setting(services->core, "PROTOCOL");
     bool all = *protocol == '\0' || strcmp(protocol, "auto") == 0;
     transport->puts = all;
     transport->gets = all || strcmp(protocol, "get") == 0;
-    transport->register_from = REGISTER_BYTES;
-    if (hki_parse_bytes(services->setting(services->core, "VERBS_REGISTER"), &bytes))
-        transport->register_from = bytes;
     transport->connect_timeout = STANDARD_CONNECT_SECONDS;
     (void)hki_parse_seconds(services->setting(services->core, "CONNECT_TIMEOUT"), &transport->connect_timeout);
+    return read_ring(transport);
 }
 
 static hk_status start(hk_transport *transport)
@@ -423,10 +433,12 @@ static hk_status start(hk_transport *transport)
     hk_status status = hki_verbs_open_ports(transport);
     if (status != HK_OK)
         return status;
-    read_settings(transport);
-    status = hki_verbs_try_memory(transport);
+    status = read_settings(transport);
+    if (status == HK_OK)
+        status = hki_verbs_try_memory(transport);
     if (status != HK_OK)
         return status;
+    hki_verbs_measure_memory(transport);
     int error = prepare(transport);
     /* Without it reads go to registered memory only. */
     if (error == 0 && transport->gets && hki_verbs_alloc(transport, BOUNCE_BYTES) != NULL)
@@ -527,6 +539,7 @@ static size_t verbs_counters(hk_transport *transport, const char **names, uint64
                  {"get_bytes", counts->get_bytes},
                  {"registrations", counts->registrations},
                  {"revocations", counts->revocations},
+                 {"register_from", transport->memory.from},
                  {"credits", counts->credits},
                  {"probes", counts->probes},
                  {"waits_for_room", counts->room_waits},

@@ -30,14 +30,14 @@ enum {
     HKI_VERBS_SENDS = 128,     /* work requests of a link that have not completed */
     HKI_VERBS_SIGNAL = 32,     /* every so many of them is signalled */
     HKI_VERBS_INLINE = 256,    /* bytes that are asked to fit into a work request */
-    HKI_VERBS_BULK_SENDS = 64, /* work requests of a bulk queue, and receives */
+    HKI_VERBS_BULK_SENDS = 64, /* work requests of a bulk queue beside a last one, and receives */
     HKI_VERBS_PUTS = 32,       /* of a link under way */
     HKI_VERBS_GRANTS = 48,     /* memory that a peer may put to at a time: each takes one of its receives in the end */
     HKI_VERBS_DESCRIPTIONS = 256
 };
 
 /* What a completion belongs to: the high half of its wr_id. The low one is the number of the work request. */
-enum hki_verbs_kind { HKI_OF_RECEIVE, HKI_OF_FRAME, HKI_OF_PROBE, HKI_OF_BULK_RECEIVE, HKI_OF_BULK };
+enum hki_verbs_kind { HKI_OF_RECEIVE, HKI_OF_FRAME, HKI_OF_PROBE, HKI_OF_BULK_RECEIVE, HKI_OF_BULK, HKI_OF_BULK_END };
 
 /* One port of one device; a context uses the first HKI_VERBS_LANES that it is told to. */
 typedef struct hki_port {
@@ -91,6 +91,8 @@ typedef struct hki_lane {
     bool armed;                                      /* a completion will make an event */
     uint32_t bulk_posted, bulk_done, bulk_signalled; /* work requests */
     uint32_t receives_due;                           /* to be posted again */
+    uint32_t receives_out;                           /* posted, and not completed */
+    bool ended;                                      /* all requests before the last one have completed */
     uint32_t put_arrived;                            /* number of the last put whose share has come over this lane */
 } hki_lane;
 
@@ -233,6 +235,12 @@ typedef struct hki_verbs_control {
     _Atomic uint64_t refused; /* both threads */
 } hki_verbs_control;
 
+/* When memory that is not kept is registered for one message. */
+typedef struct hki_memory_cost {
+    uint64_t from;                     /* bytes; UINT64_MAX: never */
+    double fixed_ns, byte_ns, copy_ns; /* of registering and letting go, and of copying a byte; all 0: not measured */
+} hki_memory_cost;
+
 struct hk_transport {
     const hk_transport_services *services;
     const hki_verbs_library *library;
@@ -242,7 +250,7 @@ struct hk_transport {
     uint32_t ring_units;                /* of each link's ring */
     double connect_timeout, latency_ns; /* one way, measured; 0: it could not be */
     bool puts, gets;                    /* HOCKET_PROTOCOL allows them */
-    uint64_t register_from;             /* bytes from which on memory that is not kept is registered for one message */
+    hki_memory_cost memory;
     hki_node regions, registrations;
     hki_region *bounce;        /* for reads into memory that is not registered */
     _Atomic(hk_link *) *links; /* by rank; set by connect, read by both threads */
@@ -324,6 +332,9 @@ void hki_verbs_bulk_completed(hki_lane *lane, const struct ibv_wc *completion);
 void hki_verbs_bulk_progress(hk_link *link);
 /* Puts that have not ended will not; their sources are free. After the queues have been dropped. */
 void hki_verbs_bulk_drop(hk_link *link);
+/* Ends the bulk queues, when all that was posted has completed or been flushed: no hardware touches memory for them any
+ * more, and what the peer has written before is known. */
+void hki_verbs_bulk_end(hk_link *link);
 /* Posts all receives of a new queue. */
 bool hki_verbs_bulk_receive(hki_lane *lane);
 
@@ -336,12 +347,20 @@ void *hki_verbs_alloc(hk_transport *transport, size_t bytes);
 bool hki_verbs_free(hk_transport *transport, void *memory);
 hk_status hki_verbs_register(hk_transport *transport, void *memory, size_t bytes);
 void hki_verbs_unregister(hk_transport *transport, void *memory);
+/* At every port, or at none. */
+bool hki_region_register(hk_transport *transport, hki_region *region);
+void hki_region_deregister(const hk_transport *transport, hki_region *region);
 /* A region that holds the memory, kept or made for it; NULL: none can be had. Let go with hki_region_drop. */
 hki_region *hki_region_for(hk_transport *transport, const void *memory, size_t bytes);
 void hki_region_drop(hk_transport *transport, hki_region *region);
 /* The kept region that holds the memory, not counted; or NULL. */
 hki_region *hki_region_kept(const hk_transport *transport, const void *memory, size_t bytes);
 void hki_verbs_drop_regions(hk_transport *transport);
+
+/* ---- crossover.c ---- */
+
+/* Fills in transport->memory: as HOCKET_VERBS_REGISTER says, or by measuring. Takes a millisecond. */
+void hki_verbs_measure_memory(hk_transport *transport);
 
 /* ---- verbs.c ---- */
 
