@@ -292,7 +292,9 @@ static void ranks_compare_what_must_agree_and_nothing_else(void **state)
     const hki_setting *settings = hki_settings(&count);
     hki_settings_tell(standard);
     for (size_t i = 0; i < count; i++) {
-        set(settings[i].name, settings[i].type == HKI_SETTING_TEXT ? "warn" : "1");
+        char number[32];
+        snprintf(number, sizeof number, "%.0f", settings[i].low > 1 ? settings[i].low : 1);
+        set(settings[i].name, settings[i].type == HKI_SETTING_TEXT ? "warn" : number);
         hki_settings_tell(now);
         const hki_setting *differs = hki_settings_differ(standard, now, &at);
         assert_ptr_equal(differs, settings[i].agree ? &settings[i] : NULL);
