@@ -227,6 +227,19 @@ static hk_status promote(hk_comm *comm, const hki_task *begun)
     return hki_request_finish(request);
 }
 
+/* Notes a call that is the remembered one. If the newest record is of such calls, no other was made since. */
+static inline void note_again(hk_comm *comm, const hki_arguments *arguments)
+{
+    hki_memo *memo = &comm->memo;
+    if (memo->record == comm->newest) {
+        comm->recent[memo->record].last = comm->operations++;
+        return;
+    }
+    hki_record_call(comm, &arguments->is, memo->fingerprint);
+    memo->record = comm->newest;
+    comm->last_algorithm = memo->algorithm;
+}
+
 /* The last call again, and small: the line runs without a request until it has to wait longer than a spin. False:
  * nothing has been done. */
 static inline bool quick(hk_comm *comm, const hki_arguments *arguments, hk_status *status)
@@ -242,12 +255,7 @@ static inline bool quick(hk_comm *comm, const hki_arguments *arguments, hk_statu
     task->base[HKI_INPUT] = base[0];
     task->base[HKI_OUTPUT] = base[1];
     task->base[HKI_SCRATCH] = scratch;
-    comm->last_algorithm = memo->algorithm;
-    if (memo->record == comm->newest)
-        comm->recent[memo->record].last = comm->operations++;
-    else
-        hki_record_call(comm, &arguments->is, task->frame.fingerprint);
-    memo->record = comm->newest;
+    note_again(comm, arguments);
     uint32_t mode = hki_fp_enter();
     hki_line line = hki_line_poll(task);
     hki_fp_leave(mode);
@@ -261,22 +269,32 @@ static inline bool quick(hk_comm *comm, const hki_arguments *arguments, hk_statu
     return true;
 }
 
+static hk_status run_slowly(hk_comm *comm, const hki_arguments *arguments)
+{
+    hk_request *request = hki_request_new(comm, HKI_REQUEST_COLLECTIVE);
+    if (!request)
+        return HK_ERR_NO_MEMORY;
+    hk_status status = start(comm, arguments, request);
+    if (status == HK_OK && !request->task.ended)
+        hki_request_wait(request);
+    hk_status final = hki_request_finish(request);
+    return status == HK_OK ? final : status;
+}
+
 hk_status hki_collective_run(hk_comm *comm, const hki_arguments *arguments)
 {
     hk_status status;
     HK_TRY(hki_comm_enter(comm));
-    if (!arguments->within && quick(comm, arguments, &status)) {
-        hki_comm_leave(comm);
-        return status;
-    }
-    hk_request *request = hki_request_new(comm, HKI_REQUEST_COLLECTIVE);
-    status = request ? start(comm, arguments, request) : HK_ERR_NO_MEMORY;
-    if (status == HK_OK && !request->task.ended)
-        hki_request_wait(request);
-    if (request) {
-        hk_status final = hki_request_finish(request);
-        status = status == HK_OK ? final : status;
-    }
+    if (!quick(comm, arguments, &status))
+        status = run_slowly(comm, arguments);
+    hki_comm_leave(comm);
+    return status;
+}
+
+hk_status hki_collective_within(hk_comm *comm, const hki_arguments *arguments)
+{
+    HK_TRY(hki_comm_enter(comm));
+    hk_status status = run_slowly(comm, arguments);
     hki_comm_leave(comm);
     return status;
 }

@@ -156,6 +156,8 @@ bool hki_comm_end(hk_comm *comm);
 /* Collectives (collective.c): blocking and not. */
 hk_status hki_collective_run(hk_comm *comm, const hki_arguments *arguments);
 hk_status hki_collective_begin(hk_comm *comm, const hki_arguments *arguments, hk_request **request);
+/* A collective that is part of another call (arguments.within), which bears that one's name in messages and errors. */
+hk_status hki_collective_within(hk_comm *comm, const hki_arguments *arguments);
 
 void hki_memo_clear(hki_memo *memo);
 

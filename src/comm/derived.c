@@ -82,7 +82,7 @@ static hk_status split(hk_comm *comm, int color, int key, wish *all, member *mem
                                   .send = &own,
                                   .recv = all,
                                   .within = HKI_COLL_SPLIT};
-    hk_status status = hki_collective_run(comm, &gather);
+    hk_status status = hki_collective_within(comm, &gather);
     hki_context_enter(comm->context);
     hki_offer_close(&offer);
     hki_comm_name name = {.id = offer.id};
@@ -131,7 +131,7 @@ static hk_status dup(hk_comm *comm, member *members, hk_comm **result)
                                  .send = &offer.free,
                                  .recv = &free_for_all,
                                  .within = HKI_COLL_DUP};
-    hk_status status = hki_collective_run(comm, &agree);
+    hk_status status = hki_collective_within(comm, &agree);
     hki_context_enter(comm->context);
     hki_offer_close(&offer);
     name.id = offer.id;
