@@ -207,6 +207,8 @@ hk_status hki_comm_fail(hk_comm *comm, hk_status status, const char *format, ...
 extern const hki_listener hki_failure_listener; /* context to be filled in */
 void hki_failure_slow(void *context, uint64_t now);
 void hki_failure_attend(void *context);
+/* Fails a communicator on which a mismatch was seen (asked) without waiting longer for the other's description. */
+hk_status hki_failure_settle(hk_comm *comm);
 /* Ends what comm has in flight; its buffers are quiet when this returns. */
 void hki_comm_cancel(hk_comm *comm, hk_status status);
 hk_comm *hki_comm_find(hki_context *context, uint32_t wire);

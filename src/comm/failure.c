@@ -252,22 +252,35 @@ static void on_control(void *context, hki_channel *channel, const hk_frame *fram
         hki_inquiry_on_answer(context, channel, frame, data, bytes);
 }
 
+/* The rank whose call differs has left, and will not say what it called: what is known has to do. */
+static void note_unsaid(hk_comm *comm, int rank)
+{
+    char text[HKI_REASON_BYTES];
+    snprintf(text, sizeof text, "%.400s, but rank %d called something else, and has left since", comm->reason, rank);
+    comm->asked = false;
+    note(comm, HK_ERR_MISMATCH, text);
+}
+
+static void note_death(hk_comm *comm, int rank, hk_status status, const char *reason)
+{
+    char who[160], text[HKI_REASON_BYTES];
+    hki_comm_describe_rank(comm, (uint32_t)rank, who, sizeof who);
+    snprintf(text, sizeof text, "%s is lost: %s", who, reason);
+    note(comm, status, text);
+}
+
 /* A rank that died takes every communicator that it belongs to with it; one that left in order only what needs it. */
 static void on_lost(void *context, hki_channel *channel, hk_status status, const char *reason)
 {
     hki_context *own = context;
     own->engine.attention = true;
-    if (channel->departed)
-        return;
     hki_list_each (node, &own->comms) {
         hk_comm *comm = hki_list_entry(node, hk_comm, node);
         int rank = hki_comm_rank_of(comm, channel->rank);
-        if (rank < 0)
-            continue;
-        char who[160], text[HKI_REASON_BYTES];
-        hki_comm_describe_rank(comm, (uint32_t)rank, who, sizeof who);
-        snprintf(text, sizeof text, "%s is lost: %s", who, reason);
-        note(comm, status, text);
+        if (rank >= 0 && !channel->departed)
+            note_death(comm, rank, status, reason);
+        else if (rank >= 0 && comm->asked && comm->asked_rank == channel->rank)
+            note_unsaid(comm, rank);
     }
 }
 
@@ -277,16 +290,20 @@ const hki_listener hki_failure_listener = {
 /* --- dealing with it
  * --------------------------------------------------------------------------------------------------- */
 
-/* The other side has not said what it called within a second: report what is known. */
-static void settle_mismatch(hk_comm *comm, uint64_t now)
+hk_status hki_failure_settle(hk_comm *comm)
 {
-    if (!comm->asked || comm->poisoned != HK_OK || now - comm->asked_at < REPLY_NANOSECONDS)
-        return;
     char own[HKI_REASON_BYTES];
     snprintf(own, sizeof own, "%s", comm->reason);
     comm->asked = false;
-    hki_comm_fail(comm, HK_ERR_MISMATCH, "%s, but rank %d called something else", own,
-                  hki_comm_rank_of(comm, comm->asked_rank));
+    return hki_comm_fail(comm, HK_ERR_MISMATCH, "%s, but rank %d called something else", own,
+                         hki_comm_rank_of(comm, comm->asked_rank));
+}
+
+/* The other side has not said what it called within a second: report what is known. */
+static void settle_mismatch(hk_comm *comm, uint64_t now)
+{
+    if (comm->asked && comm->poisoned == HK_OK && now - comm->asked_at >= REPLY_NANOSECONDS)
+        hki_failure_settle(comm);
 }
 
 void hki_failure_attend(void *context)

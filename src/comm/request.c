@@ -76,6 +76,8 @@ static hk_status explain(hk_request *request)
     int culprit = request->kind == HKI_REQUEST_COLLECTIVE ? request->task.culprit : request->peer;
     if (culprit >= 0 && hki_comm_channel(comm, (uint32_t)culprit)->departed && hear_why(comm))
         return hki_error_set(comm->poisoned, comm->reason);
+    if (comm->asked)
+        return hki_failure_settle(comm);
     char call[128], who[160] = "";
     hki_describe_call(&request->record, call, sizeof call);
     if (culprit >= 0)

@@ -186,6 +186,32 @@ static void test_a_call_that_has_returned_long_ago_is_spelled_out(void **state)
     assert_int_equal(ranks_run(2, &options, long_over, ranks_shared(sizeof(int))), 0);
 }
 
+/* The others' parts of a gather end with their sending, so they have left when the root comes with another count. */
+static int all_others_left(hk_comm *comm, int rank, void *argument)
+{
+    int *place = argument, size = hk_comm_size(comm);
+    int32_t words[4] = {rank}, all[16];
+    EXPECT_OK(hk_barrier(comm));
+    if (rank != 0) {
+        EXPECT_OK(hk_gather(words, all, 4, HK_INT32, 0, comm));
+        EXPECT_OK(hk_comm_free(comm));
+        ranks_meet(place, size);
+        return RANKS_FREED;
+    }
+    ranks_meet(place, size);
+    EXPECT_STATUS(hk_gather(words, all, 3, HK_INT32, 0, comm), HK_ERR_MISMATCH);
+    EXPECT_ERROR_NAMES("rank 0 called gather of 3 int32, root 0, but rank");
+    return 0;
+}
+
+static void test_a_rank_that_left_after_another_call_is_a_mismatch(void **state)
+{
+    (void)state;
+    ranks_options options = {.settings = "HOCKET_ALGORITHM=gather:linear", .timeout = 8};
+    for (int ranks = 2; ranks <= 4; ranks++)
+        assert_int_equal(ranks_run(ranks, &options, all_others_left, ranks_shared(sizeof(int))), 0);
+}
+
 /* What may differ does not count: in place or not, NULL where a buffer is not significant, gatherv's counts. */
 static int allowed_differences(hk_comm *comm, int rank, void *argument)
 {
@@ -223,6 +249,7 @@ int main(void)
         cmocka_unit_test(test_small_calls_that_differ_are_spelled_out),
         cmocka_unit_test(test_large_calls_that_differ_are_spelled_out),
         cmocka_unit_test(test_a_call_that_has_returned_long_ago_is_spelled_out),
+        cmocka_unit_test(test_a_rank_that_left_after_another_call_is_a_mismatch),
         cmocka_unit_test(test_what_may_differ_is_no_mismatch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
