@@ -43,8 +43,8 @@ static void watch_forks(void)
 /* Frames that others wait for (grants, ends of pulls, credits) leave before the goodbye. */
 static void drain(hki_context *context)
 {
-    uint64_t end = hki_now() + (uint64_t)CLOSE_SECONDS * 1000000000u;
-    while (hki_msg_busy(&context->endpoint) && hki_now() < end) {
+    uint64_t now = hki_now(), end = now + (uint64_t)CLOSE_SECONDS * 1000000000u;
+    for (; hki_msg_busy(&context->endpoint, now) && now < end; now = hki_now()) {
         hki_msg_progress(&context->endpoint);
         sched_yield();
     }

@@ -76,8 +76,7 @@ static bool learns_by_itself(const hk_comm *comm, const hki_channel *channel)
 }
 
 /* Tells every member, and gives the frames a moment to leave, since this rank may end right after. A member that has no
- * core for a while must hear why, or it takes this rank itself for the one that was lost: 200 ms were too short with
- * ten processes a core. */
+ * core for a while must hear why, or it takes this rank itself for the one that was lost. */
 static void spread(hk_comm *comm)
 {
     hki_context *context = comm->context;
@@ -86,8 +85,8 @@ static void spread(hk_comm *comm)
         if (rank != comm->rank && !learns_by_itself(comm, channel))
             send_abort(comm, channel, comm->poisoned, FINAL_REASON, 0, comm->reason);
     }
-    uint64_t end = hki_now() + SPREAD_NANOSECONDS;
-    while (hki_msg_busy(&context->endpoint) && hki_now() < end) {
+    uint64_t now = hki_now(), end = now + SPREAD_NANOSECONDS;
+    for (; hki_msg_busy(&context->endpoint, now) && now < end; now = hki_now()) {
         hki_msg_progress(&context->endpoint);
         sched_yield();
     }

@@ -1,13 +1,15 @@
 /* Endpoints and channels: memory, tokens, credits, control frames, and the turn of progress. */
 #include "msg/internal.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { DOORBELL_TURNS = 16 };
+/* A process without a core takes frames again within a second: 200 ms were too short with ten processes a core. */
+enum { DOORBELL_TURNS = 16, STUCK_NANOSECONDS = 1000000000 };
 
 hk_status hki_endpoint_open(hki_endpoint *endpoint, uint32_t ranks, uint32_t self, const hki_listener *listener)
 {
@@ -273,6 +275,7 @@ static bool flush_controls(hki_channel *channel)
             return false;
         hki_list_remove(&control->node);
         free(control);
+        channel->full_since = hki_now();
     }
     return true;
 }
@@ -291,6 +294,8 @@ hk_status hki_channel_control(hki_channel *channel, const hk_frame *frame, const
     control->bytes = bytes;
     if (bytes)
         memcpy(control->data, data, bytes);
+    if (hki_list_empty(&channel->controls))
+        channel->full_since = hki_now();
     hki_list_append(&channel->controls, &control->node);
     hki_channel_work(channel);
     return HK_OK;
@@ -373,10 +378,11 @@ void hki_channel_flush(hki_channel *channel)
         hki_list_remove(&channel->work_node);
 }
 
-bool hki_msg_busy(const hki_endpoint *endpoint)
+bool hki_msg_busy(const hki_endpoint *endpoint, uint64_t now)
 {
     for (const hki_node *node = endpoint->working.next; node != &endpoint->working; node = node->next) {
-        if (!hki_list_empty(&hki_list_entry(node, hki_channel, work_node)->controls))
+        const hki_channel *channel = hki_list_entry(node, hki_channel, work_node);
+        if (!hki_list_empty(&channel->controls) && (int64_t)(now - channel->full_since) < STUCK_NANOSECONDS)
             return true;
     }
     return false;

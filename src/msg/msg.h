@@ -195,6 +195,7 @@ struct hki_channel {
     hki_node poll_node;
     hki_node work_node;  /* in endpoint.working while something waits to be sent */
     hki_node controls;   /* hki_control */
+    uint64_t full_since; /* while there are controls: since when there has been no room for the first of them */
     hki_node queued;     /* sends, in order */
     hki_node announced;  /* sends */
     hki_node streams;    /* sends */
@@ -269,8 +270,9 @@ hk_status hki_channel_control(hki_channel *channel, const hk_frame *frame, const
  * the credit that the awaited one needs, so that credit goes back now. Only then does memory for kept messages grow
  * beyond the credits. */
 void hki_channel_relieve(hki_channel *channel);
-/* True while frames that this rank owes wait for room. */
-bool hki_msg_busy(const hki_endpoint *endpoint);
+/* True while frames that this rank owes wait for room with somebody who still takes some: not with peers that have
+ * taken nothing for a second before `now`. Those are stopped, or gone without a trace. */
+bool hki_msg_busy(const hki_endpoint *endpoint, uint64_t now);
 
 /* Transfers. New ones come from a pool; release gives them back. */
 hki_transfer *hki_transfer_new(hki_endpoint *endpoint);

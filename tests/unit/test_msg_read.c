@@ -1,7 +1,8 @@
 /*
- * Frames whose payload the transport does not hand over where it lies, but lets the core read piece by piece: by a
- * transport whose peer is this test, which says when how much of what has come.
+ * Frames whose payload the transport does not hand over where it lies, but lets the core read piece by piece, and
+ * frames for which it has no room: by a transport whose peer is this test, which says when how much of what has come.
  */
+#include "base/clock.h"
 #include "msg/msg.h"
 
 #include <setjmp.h>
@@ -22,6 +23,7 @@ struct hk_link {
     unsigned first, end;
     hk_link_state state; /* once all frames are taken */
     uint64_t credit;     /* that came back */
+    bool full;           /* takes no frame */
 };
 
 static hk_link_state link_state(hk_link *link, const char **reason)
@@ -33,6 +35,8 @@ static hk_link_state link_state(hk_link *link, const char **reason)
 static hk_transport_result take_answer(hk_link *link, const hk_frame *frame, const void *payload, size_t bytes)
 {
     (void)payload, (void)bytes;
+    if (link->full)
+        return HK_TRANSPORT_AGAIN;
     link->credit += frame->kind == HKI_FRAME_CREDIT ? frame->communicator : 0;
     return HK_TRANSPORT_OK;
 }
@@ -259,6 +263,29 @@ static void a_message_that_comes_with_the_goodbye_is_taken(void **state)
     hki_endpoint_close(&s.endpoint);
 }
 
+/* Who owes a frame to a peer without room waits for as long as that may still read, and no longer. */
+static void a_peer_that_takes_nothing_for_long_is_not_waited_for(void **state)
+{
+    (void)state;
+    const uint64_t second = UINT64_C(1000000000);
+    scene s;
+    hk_frame frame = {.kind = HKI_FRAME_QUERY};
+    begin(&s);
+    assert_false(hki_msg_busy(&s.endpoint, hki_now()));
+    s.link.full = true;
+    assert_int_equal(hki_channel_control(s.channel, &frame, NULL, 0), HK_OK);
+    uint64_t queued = hki_now();
+    assert_true(hki_msg_busy(&s.endpoint, queued));
+    assert_true(hki_msg_busy(&s.endpoint, queued + second / 2));
+    assert_false(hki_msg_busy(&s.endpoint, queued + second));
+    assert_int_equal(hki_channel_control(s.channel, &frame, NULL, 0), HK_OK); /* one more makes no difference */
+    assert_false(hki_msg_busy(&s.endpoint, queued + second));
+    s.link.full = false;
+    hki_msg_progress(&s.endpoint);
+    assert_false(hki_msg_busy(&s.endpoint, queued));
+    hki_endpoint_close(&s.endpoint);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +294,7 @@ int main(void)
         cmocka_unit_test(what_was_cancelled_half_way_is_dropped),
         cmocka_unit_test(half_a_message_of_a_dead_peer_ends_its_receive),
         cmocka_unit_test(a_message_that_comes_with_the_goodbye_is_taken),
+        cmocka_unit_test(a_peer_that_takes_nothing_for_long_is_not_waited_for),
     };
     return cmocka_run_group_tests_name("msg_read", tests, NULL, NULL);
 }

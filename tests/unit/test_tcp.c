@@ -107,6 +107,33 @@ static void what_was_accepted_leaves_by_itself(void **state)
     assert_true(pair_run(narrow, owe_body, "", true));
 }
 
+/* ---- leaving a peer that reads no more ---- */
+
+/* It would wait a minute, were it not for what the kernel tells of the connection. */
+static bool leave_a_full_link(pair_end *end)
+{
+    enum { BYTES = 60000, PATIENCE = 60 };
+    static unsigned char payload[BYTES];
+    hk_frame frame = {.kind = 1};
+    char word = 0;
+    CHECK(exchange(end, 1));
+    if (end->index == 1)
+        return read(end->channel, &word, 1) == 1;
+    while (pair_counter(end, "partial_sends") == 0)
+        (void)end->ops->send(end->link, &frame, payload, BYTES);
+    uint64_t begin = pair_now(NULL);
+    end->ops->close(end->transport, PATIENCE);
+    end->closed = true;
+    CHECK(pair_now(NULL) - begin < UINT64_C(1000000000) * PATIENCE / 2);
+    return write(end->channel, &word, 1) == 1;
+}
+
+static void a_peer_that_reads_no_more_is_left_before_the_time_is_up(void **state)
+{
+    (void)state;
+    assert_true(pair_run(narrow, leave_a_full_link, "", true));
+}
+
 /* ---- strangers ---- */
 
 static int call_on(const pair_end *end)
@@ -493,6 +520,7 @@ static int run_with_tls(void)
         cmocka_unit_test(of_two_dials_at_once_one_connection_comes),
         cmocka_unit_test(a_rank_that_does_not_call_is_connected_to),
         cmocka_unit_test(what_was_accepted_leaves_by_itself),
+        cmocka_unit_test(a_peer_that_reads_no_more_is_left_before_the_time_is_up),
         cmocka_unit_test(strangers_change_nothing),
         cmocka_unit_test(silent_strangers_do_not_keep_the_peer_out),
         cmocka_unit_test(a_child_does_not_keep_its_parents_connections),

@@ -489,6 +489,18 @@ static bool undelivered(const hk_link *link)
     return lies_in(link->stream.fd, question);
 }
 
+/* Nothing has got through for a second: the peer does not read, or its host does not answer. What the kernel holds it
+ * goes on sending all the same when the connection is closed. */
+static bool stuck(const hk_link *link)
+{
+    enum { SILENCE_MILLISECONDS = 1000, TIMEOUTS_IN_A_ROW = 3 }; /* the third comes after 1.4 s at the earliest */
+    struct tcp_info info = {0};
+    socklen_t length = sizeof info;
+    if (getsockopt(link->stream.fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
+        return true;
+    return info.tcpi_retransmits >= TIMEOUTS_IN_A_ROW || info.tcpi_last_data_sent >= SILENCE_MILLISECONDS;
+}
+
 /* What nobody will read any more: left in the kernel, it would make close reset the connection. */
 static void discard_arrivals(hk_link *link)
 {
@@ -516,7 +528,7 @@ static void depart(hk_transport *transport, double timeout)
             bool paid = !atomic_load(&link->owing) || hki_tcp_pay(link);
             if (paid && !link->departed)
                 link->departed = hki_tcp_say_goodbye(link) || atomic_load(&link->owing);
-            busy |= !link->departed || atomic_load(&link->owing) || undelivered(link);
+            busy |= (!link->departed || atomic_load(&link->owing) || undelivered(link)) && !stuck(link);
         }
     }
 }
