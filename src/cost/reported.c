@@ -13,6 +13,7 @@ void hki_reported_costs(hki_cluster *cluster, const hki_figures *figures, bool b
         const hki_range_figures *range = hki_figures_range(one, HKI_LINK_BYTES);
         costs->alpha_ps[link] = range->alpha_ps;
         costs->beta_ps[link] = range->beta_ps;
+        costs->measured[link] = one->origin != HKI_BUILT_IN;
         costs->by_ports[link] = link >= HKI_LINK_LOOPBACK && one->origin == HKI_BUILT_IN;
     }
 }

@@ -69,6 +69,7 @@ typedef struct hki_ports {
  * (cost/reported.h) before links are made, and left as it is then. */
 typedef struct hki_link_costs {
     bool known;                      /* else shared memory comes before verbs, and that before tcp */
+    bool measured[HKI_LINK_CLASSES]; /* the figures below are not built in */
     bool by_ports[HKI_LINK_CLASSES]; /* what the ports of both ends say counts, if they say it */
     uint64_t alpha_ps[HKI_LINK_CLASSES], beta_ps[HKI_LINK_CLASSES]; /* … and else this; beta per KiB */
 } hki_link_costs;
@@ -128,8 +129,9 @@ bool hki_cluster_add_ports(hki_cluster *cluster);
 /*
  * The kind of link between two ranks, equal on all ranks, whoever asks, and both ways: of those by which both reach
  * others (shared memory only on one host) the one that takes least for a message of HKI_LINK_BYTES; where costs are not
- * known, or are equal, shared memory before verbs before tcp. A part of a host that a rank is not bound to is shared
- * with nobody.
+ * known, or are equal, shared memory before verbs before tcp. Shared memory gives way only to what was measured here:
+ * on a slow machine its own figures may be worse than those of another that are built in. A part of a host that a rank
+ * is not bound to is shared with nobody.
  *
  * One size has to decide, since a pair has one link for all sizes. It is about n½ = α/β of networks, the size at which
  * a message takes as long for its latency as for its bytes (R. Hockney; 23 to 29 KiB by the built-in figures of tcp and

@@ -54,13 +54,23 @@ static uint64_t cost_of(const hki_cluster *cluster, hki_link_class link, uint32_
 
 /* ---- choice ---- */
 
-/* Puts one more among the ways, behind those that cost no more. */
+/* Whether the cost of a link was measured here, by whom ever. */
+static bool is_measured(const hki_cluster *cluster, hki_link_class link, uint32_t left, uint32_t right)
+{
+    if (cluster->costs.measured[link] || link != HKI_LINK_VERBS || !cluster->ports)
+        return cluster->costs.measured[link];
+    const hki_port_cost *a = &cluster->ports[left].verbs, *b = &cluster->ports[right].verbs;
+    return a->alpha_ns && a->beta_ps && b->alpha_ns && b->beta_ps;
+}
+
+/* Puts one more among the ways, behind those that cost no more, and behind shared memory unless it was measured. */
 static void add_way(const hki_cluster *cluster, hki_link_class link, uint32_t left, uint32_t right, hki_link_way *ways,
                     uint32_t *count)
 {
     hki_link_way way = {link, cost_of(cluster, link, left, right)};
     uint32_t at = (*count)++;
-    for (; at > 0 && ways[at - 1].ps > way.ps; at--)
+    bool measured = is_measured(cluster, link, left, right);
+    for (; at > 0 && ways[at - 1].ps > way.ps && (measured || ways[at - 1].link > HKI_LINK_HOST); at--)
         ways[at] = ways[at - 1];
     ways[at] = way;
 }

@@ -106,8 +106,10 @@ static void miss_all(trial *trials, size_t count)
         ranks_options options = {.settings = trials[i].settings, .timeout = 0.4};
         trials[i].how.done = ranks_shared(sizeof *trials[i].how.done);
         ranks_start(&jobs[i], trials[i].ranks, &options, one_is_missing, &trials[i].how);
+        if (ranks_slower() > 1) /* one at a time */
+            failed += ranks_wait(&jobs[i]);
     }
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && ranks_slower() == 1; i++)
         failed += ranks_wait(&jobs[i]);
     assert_int_equal(failed, 0);
 }
@@ -325,5 +327,6 @@ int main(void)
         cmocka_unit_test(test_requests_have_time_outs_of_their_own),
         cmocka_unit_test(test_a_stopped_rank_is_late_and_not_lost),
     };
+    cmocka_set_test_filter(getenv("TEST_FILTER"));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

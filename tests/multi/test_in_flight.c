@@ -380,5 +380,6 @@ int main(void)
         cmocka_unit_test(test_one_communicator_may_be_far_ahead_of_another),
         cmocka_unit_test(test_communicators_come_and_go_without_a_trace),
     };
+    cmocka_set_test_filter(getenv("TEST_FILTER"));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

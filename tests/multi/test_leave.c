@@ -4,6 +4,8 @@
  */
 #include "../support/ranks.h"
 
+#include "comm/inspect.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <sys/resource.h>
@@ -196,7 +198,8 @@ static int no_trace(hk_comm *none, int rank, void *argument)
     EXPECT_OK(hk_broadcast(large, sizeof large, HK_BYTE, 1, comm));
     EXPECT_OK(hk_broadcast(memory, 1 << 20, HK_BYTE, 2, comm));
     EXPECT_OK(hk_barrier(comm));
-    EXPECT(shared_mappings() > before[2]); /* the test would see them */
+    bool shared = strcmp(hki_comm_transport(comm, (rank + 1) % 3), "shm") == 0;
+    EXPECT(!shared || shared_mappings() > before[2]); /* the test would see them */
     EXPECT_OK(hk_comm_free(comm));
     EXPECT(ranks_descriptors() == before[0]);
     EXPECT(ranks_threads() == before[1]);
@@ -226,6 +229,7 @@ static double cpu_seconds(void)
 
 static int wait_idle(hk_comm *comm, int rank, void *argument)
 {
+    const double most = 0.02 * ranks_slower();
     int64_t word = 0, sum = 0;
     hk_message message;
     (void)argument;
@@ -236,7 +240,7 @@ static int wait_idle(hk_comm *comm, int rank, void *argument)
     double before = cpu_seconds(), begin = ranks_seconds();
     EXPECT_OK(hk_allreduce(&word, &sum, 1, HK_INT64, HK_SUM, comm));
     double used = cpu_seconds() - before, waited = ranks_seconds() - begin;
-    EXPECT(rank == 1 || used < 0.02 * waited);
+    EXPECT(rank == 1 || used < most * waited);
     EXPECT_OK(hk_barrier(comm));
     if (rank == 1) { /* the same in a probe */
         ranks_nap(1.0);
@@ -249,7 +253,7 @@ static int wait_idle(hk_comm *comm, int rank, void *argument)
     EXPECT_OK(hk_recv(&word, 1, HK_INT64, message.source, 0, comm, NULL));
     used = cpu_seconds() - before;
     waited = ranks_seconds() - begin;
-    EXPECT(rank == 1 || used < 0.02 * waited);
+    EXPECT(rank == 1 || used < most * waited);
     EXPECT_OK(hk_barrier(comm));
     return 0;
 }
@@ -285,7 +289,7 @@ static int crowd(hk_comm *comm, int rank, void *argument)
 static void test_thirty_two_ranks_reduce(void **state)
 {
     (void)state;
-    assert_int_equal(ranks_run(32, NULL, crowd, NULL), 0);
+    assert_int_equal(ranks_run(ranks_slower() > 1 ? 8 : 32, NULL, crowd, NULL), 0);
 }
 
 /* KiB of this process's memory, shared pages by its share of them. */
@@ -335,7 +339,7 @@ static void test_all_pairs_of_256_ranks_take_16_mib_each(void **state)
     (void)state;
     if (RANKS_SANITIZED)
         skip();
-    int ranks = getenv("TESTS_ALL") ? RANKS_MOST : 48;
+    int ranks = ranks_slower() > 1 ? 8 : getenv("TESTS_ALL") ? RANKS_MOST : 48;
     ranks_options options = {.settings = "HOCKET_ALGORITHM=alltoall:linear"};
     assert_int_equal(ranks_run(ranks, &options, all_pairs, ranks_shared(sizeof(int))), 0);
 }
@@ -352,5 +356,6 @@ int main(void)
         cmocka_unit_test(test_thirty_two_ranks_reduce),
         cmocka_unit_test(test_all_pairs_of_256_ranks_take_16_mib_each),
     };
+    cmocka_set_test_filter(getenv("TEST_FILTER"));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
