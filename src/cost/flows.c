@@ -175,7 +175,7 @@ uint32_t hki_flows_start(hki_flows *flows, uint32_t from, uint32_t to, uint64_t 
         (hki_flow){.left = bytes << PART_BITS, .since = begin, .own_ps = own_ps, .owner = owner, .dirty = flow->dirty};
     uint32_t count = hki_cluster_route(flows->cluster, from, to, route, &hops);
     for (uint32_t i = 0; i < count; i++)
-        if (!enter(flows, flow, slot, route[i]))
+        if (!enter(flows, flow, slot, flows->instead ? flows->instead[route[i]] : route[i]))
             return UINT32_MAX;
     mark(flows, slot);
     return slot;

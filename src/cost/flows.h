@@ -32,7 +32,8 @@ typedef struct hki_shared {
 
 typedef struct hki_flows {
     const hki_cluster *cluster;
-    hki_shared *shared; /* by resource of the cluster */
+    const uint32_t *instead; /* by resource, what is passed in its place (see period.h); NULL: nothing. The caller's */
+    hki_shared *shared;      /* by resource of the cluster */
     uint32_t shared_count;
     hki_flow *flows;
     uint32_t *spare; /* slots that are free */

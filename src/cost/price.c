@@ -14,11 +14,10 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "cost/paths.h"
+#include "cost/sample.h"
 
 enum {
-    RANKS_FULLY = 8,          /* up to so many ranks all are walked, … */
-    STEPS_FULLY = 256,        /* … or up to so many steps of all */
+    RANKS_FULLY = 8,          /* more ranks: compositions are priced as sums */
     SEGMENTS_LEAST = 4,       /* up to so many segments all are walked, … */
     SEGMENTS_FULLY = 16,      /* … or up to so many, as long as … */
     SEGMENT_RANKS = 256,      /* … this is no less than segments · ranks */
@@ -27,8 +26,7 @@ enum {
     SCALED_MOST = 256,        /* … but no more than these */
     STEEP_FROM = 512,         /* more ranks, of which each exchanges with very many, are priced by fewer as well */
     LINE = 64,                /* bytes: the library cuts no finer */
-    STEPS_MOST = 1 << 21,     /* of all traced ranks: more would take seconds; … */
-    STAND_IN_STEPS = 1 << 15, /* … of ranks that stand for all */
+    STAND_IN_STEPS = 1 << 15, /* of ranks that stand for all: more would take too long */
     REMEMBERED_MOST = 4 << 20 /* bytes of traces that are kept */
 };
 static const uint64_t bytes_most = UINT64_C(1) << 40; /* beyond, times do not fit */
@@ -38,13 +36,13 @@ typedef struct memory {
     struct memory *next;
     const hki_algorithm *algorithm;
     hki_call call; /* in its segments */
-    hki_traces *traces;
-    hki_path *paths; /* NULL: all ranks are traced */
+    hki_sample sample;
 } memory;
 
 struct hki_pricer {
     const hki_cluster *cluster;
     const hki_figures *figures;
+    hki_sampled place;
     uint64_t typical_alpha_ps, typical_overhead_ps, typical_beta_ps; /* least of a link's ranges, mean of links */
     hki_walker *walker;
     memory *memories;
@@ -58,8 +56,7 @@ struct hki_pricer {
 
 static void memory_free(memory *m)
 {
-    hki_traces_free(m->traces);
-    free(m->paths);
+    hki_sample_free(&m->sample);
     free(m);
 }
 
@@ -123,8 +120,13 @@ hk_status hki_pricer_new(const hki_cluster *cluster, const hki_figures *figures,
         return status;
     }
     find_typical(made);
-    *pricer = made;
-    return HK_OK;
+    made->place = (hki_sampled){.cluster = cluster, .figures = figures};
+    status = hki_period_open(cluster, &made->place.period);
+    if (status == HK_OK)
+        *pricer = made;
+    else
+        hki_pricer_free(made);
+    return status;
 }
 
 const hki_cluster *hki_pricer_cluster(const hki_pricer *pricer)
@@ -146,6 +148,7 @@ void hki_pricer_free(hki_pricer *pricer)
         return;
     forget_all(pricer);
     hki_walker_free(pricer->walker);
+    hki_period_close(&pricer->place.period);
     free(pricer->lengths);
     for (int i = 0; i < 2; i++) {
         hki_pricer_free(pricer->of_smaller[i]);
@@ -180,51 +183,6 @@ static bool same_call(const memory *m, const hki_algorithm *algorithm, const hki
            m->call.root == call->root && m->call.levels == call->levels;
 }
 
-/* Traces all ranks, unless that is too much. */
-static hk_status trace_all(const hki_algorithm *algorithm, const hki_call *call, hki_traces **traces)
-{
-    uint32_t *ranks = malloc(call->ranks * sizeof *ranks);
-    hki_call of_root = *call;
-    of_root.rank = call->root;
-    hki_schedule *busiest;
-    if (!ranks)
-        return hki_error(HK_ERR_NO_MEMORY, "no memory to price %s", algorithm->name);
-    for (uint32_t i = 0; i < call->ranks; i++)
-        ranks[i] = i;
-    of_root.rank = call->ranks - 1 != call->root ? call->ranks - 1 : 0;
-    hk_status status = hki_algorithm_schedule(algorithm, &of_root, &busiest);
-    if (status == HK_OK) {
-        uint64_t steps = (uint64_t)busiest->step_count * call->ranks;
-        hki_schedule_free(busiest);
-        status = steps > STEPS_MOST ? hki_error(HK_ERR_UNSUPPORTED, "%s among %u ranks has too many steps to walk",
-                                                algorithm->name, call->ranks)
-                                    : hki_traces_new(algorithm, call, ranks, call->ranks, traces);
-    }
-    free(ranks);
-    return status;
-}
-
-static hki_alike alike_of(const hki_algorithm *algorithm, const hki_call *call)
-{
-    return call->ranks > RANKS_FULLY && algorithm->alike ? algorithm->alike(call) : HKI_UNLIKE;
-}
-
-/* Traces what is to be walked of a call. */
-static hk_status remember(const hki_pricer *pricer, memory *m, bool fully)
-{
-    static const uint32_t pair[] = {0, 1};
-    hki_alike alike = fully ? HKI_UNLIKE : alike_of(m->algorithm, &m->call);
-    if (alike == HKI_UNLIKE)
-        return trace_all(m->algorithm, &m->call, &m->traces);
-    HK_TRY(hki_traces_new(m->algorithm, &m->call, pair, alike == HKI_ALIKE ? 1 : 2, &m->traces));
-    if ((uint64_t)m->traces->first[1] * m->call.ranks <= STEPS_FULLY) {
-        hki_traces_free(m->traces);
-        m->traces = NULL;
-        return trace_all(m->algorithm, &m->call, &m->traces);
-    }
-    return hki_paths_new(pricer->cluster, pricer->figures, m->algorithm, &m->call, m->traces, &m->paths);
-}
-
 static hk_status find_memory(hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call, bool fully,
                              memory **result);
 
@@ -240,11 +198,12 @@ static hk_status check_length(hki_pricer *pricer, const hki_algorithm *algorithm
 {
     hki_call whole = *call;
     memory *m = NULL;
-    if (call->segments == 1 || alike_of(algorithm, call) == HKI_UNLIKE)
+    if (call->segments == 1 || hki_sample_alike(algorithm, call) == HKI_UNLIKE)
         return HK_OK;
     whole.segments = 1;
     HK_TRY(find_memory(pricer, algorithm, &whole, false, &m));
-    return (uint64_t)hki_traces_steps(m->traces) * call->segments <= STAND_IN_STEPS ? HK_OK : too_long(algorithm, call);
+    return (uint64_t)hki_traces_steps(m->sample.traces) * call->segments <= STAND_IN_STEPS ? HK_OK
+                                                                                           : too_long(algorithm, call);
 }
 
 static hk_status find_memory(hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call, bool fully,
@@ -262,12 +221,12 @@ static hk_status find_memory(hki_pricer *pricer, const hki_algorithm *algorithm,
         return hki_error(HK_ERR_NO_MEMORY, "no memory for prices");
     made->algorithm = algorithm;
     made->call = *call;
-    hk_status status = remember(pricer, made, fully);
+    hk_status status = hki_sample_new(&pricer->place, algorithm, call, fully, &made->sample);
     if (status != HK_OK) {
         memory_free(made);
         return status;
     }
-    size_t bytes = made->traces->bytes + (made->paths ? hki_traces_steps(made->traces) * sizeof(hki_path) : 0);
+    size_t bytes = hki_sample_bytes(&made->sample);
     if (pricer->bytes + bytes > REMEMBERED_MOST)
         forget_all(pricer);
     pricer->bytes += bytes;
@@ -286,10 +245,10 @@ static uint64_t least_for_memory(const hki_pricer *pricer, const memory *m)
     uint64_t bytes = 0, rate = pricer->figures->memory_rate;
     if (pricer->cluster->numa_count != 1 || !rate)
         return 0;
-    for (uint32_t i = 0; i < hki_traces_steps(m->traces); i++)
-        if (m->traces->steps[i].verb == HKI_VERB_SEND)
+    for (uint32_t i = 0; i < hki_traces_steps(m->sample.traces); i++)
+        if (m->sample.traces->steps[i].verb == HKI_VERB_SEND)
             bytes += pricer->lengths[i];
-    return hki_bytes_ps(bytes * m->traces->ranks / m->traces->count, hki_rate_ps(rate));
+    return hki_bytes_ps(bytes * m->sample.traces->ranks / m->sample.traces->count, hki_rate_ps(rate));
 }
 
 /* By a walk of this many segments. */
@@ -298,7 +257,7 @@ static hk_status price_walk(hki_pricer *pricer, const hki_model *model, const hk
 {
     memory *m = NULL;
     HK_TRY(find_memory(pricer, algorithm, call, fully, &m));
-    uint32_t steps = hki_traces_steps(m->traces);
+    uint32_t steps = hki_traces_steps(m->sample.traces);
     if (steps > pricer->length_count) {
         uint64_t *grown = realloc(pricer->lengths, steps * sizeof *grown);
         if (!grown)
@@ -307,9 +266,10 @@ static hk_status price_walk(hki_pricer *pricer, const hki_model *model, const hk
         pricer->length_count = steps;
     }
     hki_sizes sizes = hki_price_sizes(call->collective, call->ranks, bytes, (uint32_t)hk_type_size(model->type));
-    hki_traces_measure(m->traces, &sizes, pricer->lengths);
+    hki_traces_measure(m->sample.traces, &sizes, pricer->lengths);
     pricer->walked += steps;
-    HK_TRY(hki_walk(pricer->walker, model, m->traces, pricer->lengths, m->paths, price));
+    HK_TRY(
+        hki_walk(pricer->walker, model, m->sample.traces, pricer->lengths, m->sample.paths, m->sample.instead, price));
     price->floor_ps = least_for_memory(pricer, m);
     return HK_OK;
 }
@@ -437,7 +397,7 @@ static hk_status price_scaled(hki_pricer *pricer, const hki_model *model, const 
                                 prices[i]));
     }
     double rest = (double)(call->ranks - more) / (more - fewer);
-    if (alike_of(algorithm, call) == HKI_UNLIKE && grows_by_levels(algorithm, call, fewer))
+    if (hki_sample_alike(algorithm, call) == HKI_UNLIKE && grows_by_levels(algorithm, call, fewer))
         rest = log2((double)call->ranks / more) / log2((double)more / fewer);
     *price = grow(&few, &many, (uint64_t)(rest * 1024));
     return HK_OK;
@@ -467,10 +427,10 @@ static hk_status steps_of_smaller(hki_pricer *pricer, int which, const hki_algor
     HK_TRY(make_smaller(pricer, which, ranks));
     hki_call smaller = smaller_call(pricer, which, call, ranks);
     smaller.segments = 1;
-    if (hki_algorithm_refuses(algorithm, &smaller) || alike_of(algorithm, &smaller) == HKI_UNLIKE)
+    if (hki_algorithm_refuses(algorithm, &smaller) || hki_sample_alike(algorithm, &smaller) == HKI_UNLIKE)
         return HK_OK;
     HK_TRY(find_memory(pricer->of_smaller[which], algorithm, &smaller, false, &m));
-    *steps = m->traces->first[1];
+    *steps = m->sample.traces->first[1];
     return HK_OK;
 }
 
@@ -482,7 +442,7 @@ static hk_status find_steep(hki_pricer *pricer, const hki_algorithm *algorithm, 
     uint32_t more = scaled_ranks(pricer->cluster), few, many;
     *steps = 0;
     if (call->ranks <= STEEP_FROM || call->ranks <= more || algorithm->hierarchical ||
-        alike_of(algorithm, call) == HKI_UNLIKE || isnan(algorithm->sent(call)))
+        hki_sample_alike(algorithm, call) == HKI_UNLIKE || isnan(algorithm->sent(call)))
         return HK_OK;
     HK_TRY(steps_of_smaller(pricer, 1, algorithm, call, more, &many));
     if (!many || !is_regular(pricer->cluster, pricer->smaller[1]))
@@ -505,9 +465,12 @@ static hk_status price_steep(hki_pricer *pricer, const hki_model *model, const h
 static hk_status price_one(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
                            const hki_call *call, uint64_t bytes, hki_price *price)
 {
-    uint64_t steep;
-    if (alike_of(algorithm, call) == HKI_UNLIKE && call->ranks > scaled_ranks(pricer->cluster))
-        return price_scaled(pricer, model, algorithm, call, bytes, false, price);
+    uint64_t steep, steps = 0;
+    if (hki_sample_alike(algorithm, call) == HKI_UNLIKE && call->ranks > scaled_ranks(pricer->cluster)) {
+        HK_TRY(hki_sample_count(algorithm, call, &steps));
+        if (!hki_sample_is_short(steps))
+            return price_scaled(pricer, model, algorithm, call, bytes, false, price);
+    }
     HK_TRY(find_steep(pricer, algorithm, call, &steep));
     if (steep)
         return price_steep(pricer, model, algorithm, call, bytes, steep, price);

@@ -173,13 +173,28 @@ static void wait_for_end(pairing *table, uint32_t slot, uint32_t step)
     table->tails[slot] = step;
 }
 
+/* How a message of the first part to another is found where it arrives: at the same rank, or at its counterpart in the
+ * first part, which has it from a part as many further, or from one whose number differs in the same bits. */
+typedef enum meeting { AT_THE_RANK, BY_SHIFT, BY_EXCHANGE } meeting;
+
+/* The slot of a message, the same at both ends. In a part only receives may name senders outside. */
+static uint32_t slot_of_message(const hki_traces *traces, pairing *table, const hki_trace_step *step, meeting by)
+{
+    uint32_t own = traces->rank[step->rank], part = traces->count;
+    if (step->verb == HKI_VERB_SEND)
+        return slot_of(table, own, step->peer);
+    if (by == AT_THE_RANK || step->peer < part)
+        return slot_of(table, step->peer, own);
+    uint32_t away = step->peer / part;
+    return slot_of(table, step->peer % part, own + part * (by == BY_EXCHANGE ? away : traces->ranks / part - away));
+}
+
 /* A SEND meets the first waiting RECV of its pair, or waits itself: the chain of a pair holds ends of one kind. */
-static void meet(hki_traces *traces, pairing *table, uint32_t index)
+static void meet(hki_traces *traces, pairing *table, uint32_t index, meeting by)
 {
     hki_trace_step *step = &traces->steps[index];
-    uint32_t own = traces->rank[step->rank];
     bool sends = step->verb == HKI_VERB_SEND;
-    uint32_t slot = slot_of(table, sends ? own : step->peer, sends ? step->peer : own);
+    uint32_t slot = slot_of_message(traces, table, step, by);
     uint32_t other = table->heads[slot];
     if (other == NO_STEP || (traces->steps[other].verb == HKI_VERB_SEND) == sends) {
         wait_for_end(table, slot, index);
@@ -240,7 +255,7 @@ static hk_status find_mates(hki_traces *traces, const hki_algorithm *algorithm)
     bool opened = pairing_open(&table, steps);
     for (uint32_t i = 0; opened && i < steps; i++)
         if (is_message(&traces->steps[i]) && traced(traces, traces->steps[i].peer) != NO_STEP)
-            meet(traces, &table, i);
+            meet(traces, &table, i, AT_THE_RANK);
     pairing_close(&table);
     if (!opened)
         return hki_error(HK_ERR_NO_MEMORY, "no memory to price %s", algorithm->name);
@@ -252,6 +267,70 @@ static hk_status find_mates(hki_traces *traces, const hki_algorithm *algorithm)
                              algorithm->name, traces->rank[traces->steps[i].rank], traces->steps[i].peer,
                              traces->ranks);
     return HK_OK;
+}
+
+/* In a part. HK_ERR_UNSUPPORTED: not all messages have another end so. */
+static hk_status find_mates_by(hki_traces *traces, const hki_algorithm *algorithm, meeting by)
+{
+    uint32_t steps = hki_traces_steps(traces), alone = 0;
+    pairing table;
+    bool opened = pairing_open(&table, steps);
+    for (uint32_t i = 0; opened && i < steps; i++)
+        if (is_message(&traces->steps[i]))
+            meet(traces, &table, i, by);
+    pairing_close(&table);
+    if (!opened)
+        return hki_error(HK_ERR_NO_MEMORY, "no memory to price %s", algorithm->name);
+    for (uint32_t i = 0; i < steps; i++)
+        alone += is_message(&traces->steps[i]) && traces->steps[i].mate == NO_STEP;
+    return alone ? HK_ERR_UNSUPPORTED : HK_OK;
+}
+
+static uint32_t moved(const hki_traces *traces, uint32_t rank, uint32_t part, meeting by)
+{
+    uint32_t at = rank % traces->count, own = rank / traces->count, parts = traces->ranks / traces->count;
+    return at + traces->count * (by == BY_EXCHANGE ? own ^ part : (own + part) % parts);
+}
+
+/* Whether the rank of the same place in another part does what that of the first part does, with peers so moved. */
+static hk_status check_rank(const hki_traces *traces, const hki_algorithm *algorithm, const hki_call *call,
+                            uint32_t rank, meeting by)
+{
+    uint32_t place = rank % traces->count, part = rank / traces->count;
+    const hki_trace_step *steps = traces->steps + traces->first[place];
+    uint32_t count = traces->first[place + 1] - traces->first[place];
+    hki_call of_rank = *call;
+    hki_builder *writer = NULL;
+    const hki_schedule *schedule;
+    of_rank.rank = rank;
+    of_rank.in_place = HKI_SEPARATE;
+    hk_status status = hki_algorithm_look(algorithm, &of_rank, &writer, &schedule);
+    bool alike = status == HK_OK && schedule->step_count == count;
+    for (uint32_t i = 0; alike && i < count; i++)
+        alike = steps[i].verb == schedule->steps[i].verb &&
+                (!is_message(&steps[i]) || moved(traces, steps[i].peer, part, by) == schedule->steps[i].peer);
+    hki_builder_free(writer);
+    return status == HK_OK && !alike ? HK_ERR_UNSUPPORTED : status;
+}
+
+/* Looks at two ranks of other parts, which differ in most bits and at the ends of the first part. */
+static hk_status find_mates_in_part(hki_traces *traces, const hki_algorithm *algorithm, const hki_call *call)
+{
+    uint32_t part = traces->count, parts = traces->ranks / part;
+    for (meeting by = BY_SHIFT; by <= BY_EXCHANGE; by++) {
+        hk_status status = by == BY_EXCHANGE && (parts & (parts - 1)) != 0 ? HK_ERR_UNSUPPORTED : HK_OK;
+        if (status == HK_OK)
+            status = check_rank(traces, algorithm, call, parts / 2 * part, by);
+        if (status == HK_OK)
+            status = check_rank(traces, algorithm, call, traces->ranks - 1, by);
+        if (status == HK_OK)
+            status = find_mates_by(traces, algorithm, by);
+        if (status != HK_ERR_UNSUPPORTED)
+            return status;
+        for (uint32_t i = 0; i < hki_traces_steps(traces); i++)
+            traces->steps[i].mate = NO_STEP;
+    }
+    return hki_error(HK_ERR_UNSUPPORTED, "%s: no part of the ranks tells what all do", algorithm->name);
 }
 
 /* ---- making ---- */
@@ -273,8 +352,9 @@ static hk_status add_all(builder *to, const hki_algorithm *algorithm, const hki_
     return status;
 }
 
-hk_status hki_traces_new(const hki_algorithm *algorithm, const hki_call *call, const uint32_t *ranks, uint32_t count,
-                         hki_traces **result)
+/* As hki_traces_new; in_part: of a cluster that repeats itself. */
+static hk_status make(const hki_algorithm *algorithm, const hki_call *call, const uint32_t *ranks, uint32_t count,
+                      bool in_part, hki_traces **result)
 {
     hki_traces *traces = calloc(1, sizeof *traces);
     builder to = {.traces = traces};
@@ -287,12 +367,12 @@ hk_status hki_traces_new(const hki_algorithm *algorithm, const hki_call *call, c
     hk_status status = traces && traces->rank && traces->first
                            ? HK_OK
                            : hki_error(HK_ERR_NO_MEMORY, "no memory to price %s", algorithm->name);
-    if (status == HK_OK) {
-        memcpy(traces->rank, ranks, count * sizeof *ranks);
-        status = add_all(&to, algorithm, call);
-    }
+    for (uint32_t i = 0; i < count && status == HK_OK; i++)
+        traces->rank[i] = ranks ? ranks[i] : i;
     if (status == HK_OK)
-        status = find_mates(traces, algorithm);
+        status = add_all(&to, algorithm, call);
+    if (status == HK_OK)
+        status = in_part ? find_mates_in_part(traces, algorithm, call) : find_mates(traces, algorithm);
     if (status != HK_OK) {
         hki_traces_free(traces);
         return status;
@@ -301,6 +381,17 @@ hk_status hki_traces_new(const hki_algorithm *algorithm, const hki_call *call, c
                     to.successor_capacity * sizeof(uint32_t);
     *result = traces;
     return HK_OK;
+}
+
+hk_status hki_traces_new(const hki_algorithm *algorithm, const hki_call *call, const uint32_t *ranks, uint32_t count,
+                         hki_traces **traces)
+{
+    return make(algorithm, call, ranks, count, false, traces);
+}
+
+hk_status hki_traces_new_part(const hki_algorithm *algorithm, const hki_call *call, uint32_t part, hki_traces **traces)
+{
+    return make(algorithm, call, NULL, part, true, traces);
 }
 
 /* ---- lengths ---- */

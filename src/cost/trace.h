@@ -5,6 +5,9 @@
  * A set has the traces of all ranks, or *stands for* them: where all ranks do alike, the messages that a traced rank
  * sends to ranks that are not traced are taken for those that it receives from such ranks, the first for the first and
  * so on, since they would come from one that does the same at the same time.
+ *
+ * Or it has those of the first *part* of a cluster that repeats itself (see period.h), and what a rank of it sends to
+ * another part is taken for what the receiver's counterpart in the first part has from a part as far away.
  */
 #ifndef HKI_COST_TRACE_H
 #define HKI_COST_TRACE_H
@@ -35,11 +38,15 @@ typedef struct hki_traces {
     size_t bytes;     /* of memory */
 } hki_traces;
 
-/* Traces `count` ranks of a call (all of them, in order, or some that stand for all). call->rank and the in-place form
- * are not looked at. HK_ERR_UNSUPPORTED (the algorithm refuses), HK_ERR_NO_MEMORY, HK_ERR_INTERNAL (messages without
- * another end: some cannot stand for all). */
+/* Traces `count` ranks of a call (all of them, in order, or some that stand for all); ranks: NULL: the first.
+ * call->rank and the in-place form are not looked at. HK_ERR_UNSUPPORTED (the algorithm refuses), HK_ERR_NO_MEMORY,
+ * HK_ERR_INTERNAL (messages without another end: some cannot stand for all). */
 hk_status hki_traces_new(const hki_algorithm *algorithm, const hki_call *call, const uint32_t *ranks, uint32_t count,
                          hki_traces **traces);
+/* Traces the first `part` ranks, of which the call's are a multiple. HK_ERR_UNSUPPORTED also: messages have no other
+ * end there, neither of a rank as many parts on (modulo their number) nor of one whose part's number differs in the
+ * same bits. */
+hk_status hki_traces_new_part(const hki_algorithm *algorithm, const hki_call *call, uint32_t part, hki_traces **traces);
 void hki_traces_free(hki_traces *traces);
 static inline uint32_t hki_traces_steps(const hki_traces *traces)
 {

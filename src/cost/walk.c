@@ -220,10 +220,36 @@ static bool try_leave(walk *w, uint32_t send, uint64_t now)
     return true;
 }
 
-static void free_out(walk *w, uint32_t rank, uint64_t now)
+/* Lets messages from and to a rank leave, once all has happened that happens at this moment: what gets free later at
+ * the same moment must not make a rank send to another than is first. */
+static void take_turn(walk *w, uint32_t rank)
+{
+    if (!w->ranks[rank].turning)
+        w->turns[w->turn_count++] = rank;
+    w->ranks[rank].turning = true;
+}
+
+static void free_out(walk *w, uint32_t rank)
+{
+    w->ranks[rank].out_busy = false;
+    take_turn(w, rank);
+}
+
+static void free_in(walk *w, uint32_t rank, uint64_t now)
 {
     rank_state *r = &w->ranks[rank];
-    r->out_busy = false;
+    r->in_busy = false;
+    take_turn(w, rank);
+    if (r->held.head != NONE) {
+        uint32_t send = r->held.head;
+        take_out(w, &r->held, send, 1);
+        begin_flow(w, send, now);
+    }
+}
+
+static void leave_from(walk *w, uint32_t rank, uint64_t now)
+{
+    rank_state *r = &w->ranks[rank];
     for (uint32_t send = r->sends.head; send != NONE && !r->out_busy;) {
         uint32_t next = w->steps[send].next[0];
         try_leave(w, send, now);
@@ -231,21 +257,26 @@ static void free_out(walk *w, uint32_t rank, uint64_t now)
     }
 }
 
-static void free_in(walk *w, uint32_t rank, uint64_t now)
+static void leave_to(walk *w, uint32_t rank, uint64_t now)
 {
     rank_state *r = &w->ranks[rank];
-    r->in_busy = false;
-    if (r->held.head != NONE) {
-        uint32_t send = r->held.head;
-        take_out(w, &r->held, send, 1);
-        begin_flow(w, send, now);
-        return;
-    }
     for (uint32_t send = r->waiting.head; send != NONE && !r->in_busy;) {
         uint32_t next = w->steps[send].next[1];
         try_leave(w, send, now);
         send = next;
     }
+}
+
+/* All turns of this moment. */
+static void take_turns(walk *w, uint64_t now)
+{
+    for (uint32_t i = 0; i < w->turn_count; i++)
+        leave_from(w, w->turns[i], now);
+    for (uint32_t i = 0; i < w->turn_count; i++) {
+        leave_to(w, w->turns[i], now);
+        w->ranks[w->turns[i]].turning = false;
+    }
+    w->turn_count = 0;
 }
 
 /* A message is here and its RECV is posted. */
@@ -264,7 +295,7 @@ static void finish_receive(walk *w, uint32_t recv)
     complete_at(w, recv, &end);
 }
 
-static void on_made(walk *w, uint32_t index, uint64_t now)
+static void on_made(walk *w, uint32_t index)
 {
     const hki_trace_step *step = &w->traces->steps[index];
     step_state *state = &w->steps[index];
@@ -277,11 +308,11 @@ static void on_made(walk *w, uint32_t index, uint64_t now)
         append(w, &r->sends, index, 0);
         if (state->range->rendezvous)
             append(w, &rank_of(w, step->mate)->waiting, index, 1);
-        try_leave(w, index, now);
+        take_turn(w, step->rank);
     } else if (state->phase & HERE) {
         finish_receive(w, index);
     } else if (w->steps[step->mate].phase == POSTED) {
-        try_leave(w, step->mate, now);
+        take_turn(w, step->rank);
     }
 }
 
@@ -308,7 +339,7 @@ static void on_flown(walk *w, uint32_t send, uint64_t now)
         w->ranks[step->rank].out = end;
         if (!state->range->rendezvous)
             complete_at(w, send, hki_later(&end, &state->moved));
-        free_out(w, step->rank, now);
+        free_out(w, step->rank);
     }
     free_in(w, receiver, now);
 }
@@ -384,10 +415,10 @@ static void handle(walk *w, const hki_event *e)
 {
     switch ((event_kind)e->kind) {
     case MADE:
-        on_made(w, e->what, e->at);
+        on_made(w, e->what);
         break;
     case OUT:
-        free_out(w, e->what, e->at);
+        free_out(w, e->what);
         break;
     case FLOWN:
         on_flown(w, e->what, e->at);
@@ -415,7 +446,7 @@ static bool next_event(walk *w, hki_event *next)
 /* Whether nothing else happens at this moment. */
 static bool is_over(walk *w, uint64_t now)
 {
-    uint32_t slot = hki_flows_first(w->flows);
+    uint32_t slot = w->paths ? NONE : hki_flows_first(w->flows);
     return hki_events_next(w->events) > now && (slot == NONE || w->flows->ends[slot].at > now);
 }
 
@@ -428,8 +459,12 @@ static void run(walk *w)
     hki_event next;
     while (!w->no_memory && next_event(w, &next)) {
         handle(w, &next);
-        /* Flows get new ends once all that happens at this moment has happened. */
-        if (w->flows->dirty_count && is_over(w, next.at))
+        bool flows_changed = !w->paths && w->flows->dirty_count;
+        if ((!w->turn_count && !flows_changed) || !is_over(w, next.at))
+            continue;
+        /* All that happens at this moment has: messages leave, and flows get new ends. */
+        take_turns(w, next.at);
+        if (!w->paths)
             hki_flows_settle(w->flows, next.at, &w->events->order);
     }
 }
@@ -452,9 +487,9 @@ static void report(const walk *w, hki_price *price)
 }
 
 hk_status hki_walk(hki_walker *walker, const hki_model *model, const hki_traces *traces, const uint64_t *bytes,
-                   const hki_path *paths, hki_price *price)
+                   const hki_path *paths, const uint32_t *instead, hki_price *price)
 {
-    walk w = {.model = model, .traces = traces, .bytes = bytes, .paths = paths};
+    walk w = {.model = model, .traces = traces, .bytes = bytes, .paths = paths, .instead = instead};
     HK_TRY(hki_walk_open(walker, &w));
     run(&w);
     if (w.no_memory)

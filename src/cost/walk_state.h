@@ -48,6 +48,7 @@ typedef struct rank_state {
     list waiting;       /* rendezvous to here that are posted and not gone */
     list held;          /* others that have left and wait for the way in */
     bool out_busy, in_busy;
+    bool turning; /* in walk.turns */
     uint64_t sent;
     uint32_t messages;
 } rank_state;
@@ -57,11 +58,14 @@ typedef struct walk {
     const hki_traces *traces;
     const uint64_t *bytes;
     const hki_path *paths;
+    const uint32_t *instead; /* resources that flows pass in place of others */
     step_state *steps;
     rank_state *ranks;
     hki_crowding *crowded; /* by traced rank */
     hki_events *events;
     hki_flows *flows; /* no paths */
+    uint32_t *turns;  /* ranks of which a way got free, or a message was posted, at this moment */
+    uint32_t turn_count;
     uint32_t complete;
     hki_moment end;
     uint32_t last;   /* rank that ended last */

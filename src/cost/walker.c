@@ -10,6 +10,7 @@ struct hki_walker {
     step_state *steps;
     rank_state *ranks;
     hki_crowding *crowded;
+    uint32_t *turns;
     uint32_t step_capacity, rank_capacity;
     hki_events events;
     hki_flows flows; /* of so many ranks; 0: not yet opened */
@@ -35,6 +36,7 @@ void hki_walker_free(hki_walker *walker)
     free(walker->steps);
     free(walker->ranks);
     free(walker->crowded);
+    free(walker->turns);
     free(walker);
 }
 
@@ -92,9 +94,11 @@ static hk_status make_room(hki_walker *walker, uint32_t steps, uint32_t ranks)
     if (ranks > walker->rank_capacity) {
         free(walker->ranks);
         free(walker->crowded);
+        free(walker->turns);
         walker->ranks = malloc(ranks * sizeof *walker->ranks);
         walker->crowded = malloc(ranks * sizeof *walker->crowded);
-        walker->rank_capacity = walker->ranks && walker->crowded ? ranks : 0;
+        walker->turns = malloc(ranks * sizeof *walker->turns);
+        walker->rank_capacity = walker->ranks && walker->crowded && walker->turns ? ranks : 0;
     }
     return walker->step_capacity >= steps && walker->rank_capacity >= ranks
                ? HK_OK
@@ -122,8 +126,10 @@ hk_status hki_walk_open(hki_walker *walker, walk *w)
     w->steps = walker->steps;
     w->ranks = walker->ranks;
     w->crowded = walker->crowded;
+    w->turns = walker->turns;
     w->events = &walker->events;
     w->flows = &walker->flows;
+    w->flows->instead = w->instead;
     hki_events_clear(w->events);
     for (uint32_t i = 0; i < steps; i++)
         w->steps[i] = (step_state){.waits = traces->steps[i].waits, .flow = NONE};
