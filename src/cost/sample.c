@@ -7,10 +7,11 @@
 
 enum {
     RANKS_FULLY = 8,      /* up to so many ranks all are walked, … */
-    STEPS_FULLY = 8192,   /* … or up to so many steps of all, about two milliseconds' walk; … */
-    STEPS_OF_PART = 2048, /* … or up to so many of a part of the cluster that stands for all, … */
+    STEPS_FULLY = 8192,   /* … or up to so many steps of all, about two milliseconds' walk, … */
+    STEPS_UNLIKE = 4096,  /* … or half of it where fewer ranks tell more of all; … */
+    STEPS_OF_PART = 1024, /* … or up to so many of a part of the cluster that stands for all, … */
     /* … and more where the ranks of a host play different parts, so that a few in the middle tell little. */
-    STEPS_OF_HIERARCHY = 16384,
+    STEPS_OF_HIERARCHY = 2048,
     STEPS_MOST = 1 << 21, /* more would take seconds */
     LOOKED_AT = 8         /* ranks whose steps tell how many all make */
 };
@@ -59,7 +60,7 @@ hk_status hki_sample_count(const hki_algorithm *algorithm, const hki_call *call,
 
 bool hki_sample_is_short(uint64_t steps)
 {
-    return steps <= STEPS_FULLY;
+    return steps <= STEPS_UNLIKE;
 }
 
 /* Unless that is too much. */
@@ -85,14 +86,18 @@ static hk_status trace_few(const hki_algorithm *algorithm, const hki_call *call,
     return hki_traces_new(algorithm, call, NULL, alike == HKI_ALIKE ? 1 : 2, traces);
 }
 
+static bool is_one_place(const hki_cluster *cluster)
+{
+    return cluster->host_count == 1 && cluster->numa_count == 1;
+}
+
 /* The first part of a cluster that repeats itself, or any rank where all are at one place and messages meet nothing
  * else than each other. HK_ERR_UNSUPPORTED: no part tells what all do, or it makes too many steps. */
 static hk_status trace_part(const hki_sampled *place, const hki_algorithm *algorithm, const hki_call *call,
                             uint64_t steps, hki_sample *sample)
 {
     uint32_t part = place->period.ranks, most = algorithm->hierarchical ? STEPS_OF_HIERARCHY : STEPS_OF_PART;
-    bool one_place = place->cluster->host_count == 1 && place->cluster->numa_count == 1;
-    if (one_place) {
+    if (is_one_place(place->cluster)) {
         HK_TRY(hki_traces_new_part(algorithm, call, 1, &sample->traces));
         return hki_paths_new(place->cluster, place->figures, algorithm, call, sample->traces, &sample->paths);
     }
@@ -114,7 +119,8 @@ static hk_status trace(const hki_sampled *place, const hki_algorithm *algorithm,
     hk_status status = trace_part(place, algorithm, call, steps, sample);
     if (status != HK_ERR_UNSUPPORTED)
         return status;
-    if (hki_sample_is_short(steps * call->ranks))
+    bool even = alike == HKI_ALIKE && is_one_place(place->cluster);
+    if (!even && steps * call->ranks <= STEPS_FULLY)
         return trace_all(algorithm, call, &sample->traces);
     HK_TRY(trace_few(algorithm, call, alike, &sample->traces));
     return hki_paths_new(place->cluster, place->figures, algorithm, call, sample->traces, &sample->paths);

@@ -24,7 +24,8 @@ typedef struct hki_sample {
 
 /* As hki_algorithm.alike, but where all ranks are few: HKI_UNLIKE. */
 hki_alike hki_sample_alike(const hki_algorithm *algorithm, const hki_call *call);
-/* About how many steps all ranks make, and whether so many are walked rather than guessed at. HK_ERR_NO_MEMORY. */
+/* About how many steps all ranks make, and whether so many of ranks that do unlike things are walked rather than told
+ * from those of fewer ranks. HK_ERR_NO_MEMORY. */
 hk_status hki_sample_count(const hki_algorithm *algorithm, const hki_call *call, uint64_t *steps);
 bool hki_sample_is_short(uint64_t steps);
 /* fully: all ranks. HK_ERR_UNSUPPORTED (the algorithm refuses, or has too many steps to walk), HK_ERR_NO_MEMORY. */
