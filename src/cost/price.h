@@ -11,7 +11,8 @@
  *     waits until the receiver has made the RECV, and its way in is free; those behind it do not wait for it. Another
  *     waits at the receiver until the way in is free. It occupies the way out of the sender, and the way in of the
  *     receiver, for overhead + nβ, and has arrived α + nβ (and what the switches between add) after it left. SEND and
- *     RECV are complete when it has arrived and the own core has moved it.
+ *     RECV are complete when it has arrived and the own core has moved it. Of what happens at one moment messages leave
+ *     last, so that which way is known to be free first decides nothing.
  *  3. A rank's two ways (one port each way, full duplex) are per rank; links of shared memory and of the network have
  *     the same ones.
  *  4. RECV_REDUCE is complete nγ later; COPY takes n·copy, REDUCE of k sources (k-1)·nγ; all of the core's time.
