@@ -12,7 +12,8 @@ enum {
     WRITE_BYTES = 4 << 20,   /* of one work request: several make a pipeline of the adapter's and the wire */
     STRIPE_BYTES = 64 << 10, /* a lane's share is no smaller; both guessed */
     RECEIVES_AT_ONCE = 8,
-    FLUSH_MS = 200, /* hardware flushes in microseconds; what has not come by then never will; guessed */
+    FLUSH_MS = 200,     /* hardware flushes in microseconds; what has not come by then, and after so many … */
+    FLUSH_LOOKS = 1000, /* … looks, since this process may have no core for long, never will; both guessed */
     SIGNAL = 16,
     TURNS_BEFORE_YIELD = 64
 };
@@ -199,10 +200,13 @@ void hki_verbs_bulk_end(hk_link *link)
         lane->ended = lane->bulk == NULL || transport->library->modify_qp(lane->bulk, &error, IBV_QP_STATE) != 0 ||
                       !post_last(lane);
     }
-    do {
+    for (int look = 0; look < FLUSH_LOOKS || services->now(services->core) < deadline; look++) {
         for (uint32_t i = 0; i < link->lane_count; i++)
             hki_verbs_take_completions(&link->lane[i]);
-    } while (!ended(link) && services->now(services->core) < deadline && sched_yield() == 0);
+        if (ended(link))
+            break;
+        sched_yield();
+    }
     for (uint32_t i = 0; i < link->lane_count; i++) {
         hki_lane *lane = &link->lane[i];
         if (lane->bulk != NULL)
