@@ -22,13 +22,26 @@ static hk_status reserve(hki_task *task)
     return HK_OK;
 }
 
-/* Steps that are ready start in program order: the last of `ready` is the first to start. Messages to one peer then
- * leave in the order in which that peer takes them; in any other, those that it cannot take yet would use up the
- * credit of the one that it waits for. */
+static bool receives(const hki_task *task, uint32_t index)
+{
+    hki_verb verb = task->program->steps[index].verb;
+    return verb == HKI_VERB_RECV || verb == HKI_VERB_RECV_REDUCE;
+}
+
+/* Receives first, since posting one lets its sender begin, while a large send takes its time. Else in program order:
+ * messages to one peer then leave in the order in which that peer takes them; in any other, those that it cannot take
+ * yet would use up the credit of the one that it waits for. */
+static bool starts_before(const hki_task *task, uint32_t a, uint32_t b)
+{
+    bool first = receives(task, a), second = receives(task, b);
+    return first != second ? first : a < b;
+}
+
+/* The last of `ready` is the first to start. */
 static void make_ready(hki_task *task, uint32_t index)
 {
     uint32_t i = task->ready_count++;
-    for (; i > 0 && task->ready[i - 1] < index; i--)
+    for (; i > 0 && starts_before(task, task->ready[i - 1], index); i--)
         task->ready[i] = task->ready[i - 1];
     task->ready[i] = index;
 }
@@ -113,6 +126,10 @@ static void start_message(hki_task *task, uint32_t index)
 static void start_step(hki_task *task, uint32_t index)
 {
     const hki_bound_step *step = &task->program->steps[index];
+    if (receives(task, index))
+        hki_msg_hold(task->engine->endpoint);
+    else
+        hki_msg_release(task->engine->endpoint);
     if (step->verb == HKI_VERB_COPY || step->verb == HKI_VERB_REDUCE) {
         hki_local_step(task, step);
         complete(task, index);
@@ -126,6 +143,7 @@ bool hki_graph_run(hki_task *task)
     bool any = task->ready_count > 0;
     while (task->ready_count > 0 && task->status == HK_OK)
         start_step(task, task->ready[--task->ready_count]);
+    hki_msg_release(task->engine->endpoint);
     if (task->status != HK_OK) {
         hki_task_cancel(task, task->status);
         return true;

@@ -99,6 +99,7 @@ static void sleep_armed(hki_endpoint *endpoint)
 static void sleep_a_while(hki_engine *engine)
 {
     hki_endpoint *endpoint = engine->endpoint;
+    hki_msg_announce_all(endpoint);
     bool armed = !endpoint->pulling && arm_all(endpoint);
     if (!armed)
         return;

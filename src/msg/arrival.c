@@ -303,6 +303,14 @@ static void on_credit(hki_channel *channel, const hk_frame *frame)
         hki_channel_work(channel);
 }
 
+static void on_grants(hki_channel *channel, hk_frame frame, const hki_grant *grants, size_t count)
+{
+    for (size_t i = 0; i < count && !channel->lost; i++) {
+        frame.ordinal = grants[i].ordinal;
+        hki_on_grant(channel, &frame, &grants[i]);
+    }
+}
+
 /* Frames of a few bytes: copied out, taken off the FIFO, then used. */
 static bool on_small(hki_channel *channel, hk_arrival *arrival)
 {
@@ -318,7 +326,7 @@ static bool on_small(hki_channel *channel, hk_arrival *arrival)
     channel->ops->consume(channel->link);
     bool announcement = frame.kind == HKI_FRAME_ANNOUNCE || frame.kind == HKI_FRAME_POINT_ANNOUNCE;
     if ((announcement && bytes != sizeof(hki_announcement)) ||
-        (frame.kind == HKI_FRAME_GRANT && bytes != sizeof(hki_grant))) {
+        (frame.kind == HKI_FRAME_GRANT && (bytes == 0 || bytes % sizeof(hki_grant) != 0))) {
         hki_channel_fail(channel, HK_ERR_TRANSPORT, "peer sent a malformed frame");
         return false;
     }
@@ -331,7 +339,7 @@ static bool on_small(hki_channel *channel, hk_arrival *arrival)
         on_point_announce(channel, &frame, (const hki_announcement *)(const void *)data);
         break;
     case HKI_FRAME_GRANT:
-        hki_on_grant(channel, &frame, (const hki_grant *)(const void *)data);
+        on_grants(channel, frame, (const hki_grant *)(const void *)data, bytes / sizeof(hki_grant));
         break;
     case HKI_FRAME_DONE:
         hki_on_done(channel, &frame);

@@ -8,8 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A process without a core takes frames again within a second: 200 ms were too short with ten processes a core. */
-enum { DOORBELL_TURNS = 16, STUCK_NANOSECONDS = 1000000000 };
+enum {
+    DOORBELL_TURNS = 16,
+    UNSAID_TURNS = 64,             /* of polling a peer in vain for a grant, until it is announced what for; guessed */
+    STUCK_NANOSECONDS = 1000000000 /* a process without a core takes frames again within a second: 200 ms were too
+                                    * short with ten processes a core */
+};
 
 hk_status hki_endpoint_open(hki_endpoint *endpoint, uint32_t ranks, uint32_t self, const hki_listener *listener)
 {
@@ -502,6 +506,8 @@ bool hki_msg_progress(hki_endpoint *endpoint)
             continue;
         }
         any |= hki_channel_drain(channel);
+        if (channel->unsaid && !channel->lost && ++channel->unsaid_turns > UNSAID_TURNS)
+            hki_announce_late(channel);
         if (endpoint->pulling)
             any |= advance_pulls(channel);
     }

@@ -40,6 +40,8 @@ bool hki_transfer_try_send(hki_channel *channel, hki_transfer *transfer);
 /* Rendezvous. */
 bool hki_announce(hki_channel *channel, hki_transfer *transfer);
 void hki_accept_announcement(hki_channel *channel, hki_transfer *transfer, const hki_announcement *announcement);
+/* Announces what waits for a grant that does not come. */
+void hki_announce_late(hki_channel *channel);
 void hki_grant_early(hki_channel *channel, hki_transfer *transfer);
 void hki_on_grant(hki_channel *channel, const hk_frame *frame, const hki_grant *grant);
 void hki_on_done(hki_channel *channel, const hk_frame *frame);

@@ -13,6 +13,10 @@
  *   pull     the sender's memory can be mapped or copied from: the receiver takes it and says DONE
  *   stream   otherwise the sender, once granted, cuts it into DATA frames that always have a place to go
  *
+ * Where only streams can serve, a grant is all that the sender of a known schedule needs: it announces a message only
+ * when the grant has not come after a few turns, for then the peer may have called something else. The grants that the
+ * start of an operation gives one peer leave in one frame.
+ *
  * A copying receive grants a put where it can; a sender that cannot do as the grant says streams. So nothing above the
  * eager limit enters the FIFO before the receiver has granted it: its head is always consumable.
  *
@@ -35,7 +39,7 @@ enum hki_frame_kind {
     HKI_FRAME_ANNOUNCE,       /* collective message to be fetched: hki_announcement */
     HKI_FRAME_POINT_EAGER,    /* point-to-point, whole */
     HKI_FRAME_POINT_ANNOUNCE, /* point-to-point, to be fetched */
-    HKI_FRAME_GRANT,          /* hki_grant: send it as DATA */
+    HKI_FRAME_GRANT,          /* one or several hki_grant: send it as DATA */
     HKI_FRAME_DATA,           /* communicator = receiver's token, operation = number of the piece */
     HKI_FRAME_DONE,           /* communicator = sender's token: pulled */
     HKI_FRAME_CREDIT,         /* communicator = eager bytes returned, operation = announcements returned */
@@ -50,6 +54,7 @@ enum {
     HKI_EAGER_WINDOW = 256 * 1024, /* bytes of eager messages that a peer may have under way; guessed */
     HKI_EAGER_OVERHEAD = 192,      /* what each of them costs beside its payload */
     HKI_ANNOUNCE_WINDOW = 1024,    /* announcements that a peer may have under way; guessed */
+    HKI_GRANTS = 8,                /* that leave together: they fit in HK_TRANSPORT_WHOLE */
     HKI_PULL_PIECE = 256 * 1024    /* a pull yields to other work after so many bytes; measured best for get */
 };
 
@@ -63,9 +68,12 @@ typedef struct hki_announcement {
 typedef struct hki_grant {
     uint32_t receiver_token;
     uint32_t sender_token; /* 0: unknown, find it by key */
-    uint64_t bytes;        /* that may be put; 0: only a stream may come */
-    uint64_t from;         /* where the stream begins: what is before has been pulled */
-    hk_remote remote;      /* where to put */
+    uint32_t ordinal;      /* of the key; the rest of it is the frame's */
+    uint32_t zero;
+    uint64_t length;  /* of the message that the receiver expects, which counts if it is found by key */
+    uint64_t bytes;   /* that may be put; 0: only a stream may come */
+    uint64_t from;    /* where the stream begins: what is before has been pulled */
+    hk_remote remote; /* where to put */
 } hki_grant;
 
 /* Where incoming bytes go: copied to, or reduced into, a list of pieces; elements may be split between two feeds. */
@@ -118,6 +126,7 @@ struct hki_transfer {
     hk_frame frame;
     hki_transfer_state state;
     bool is_send, point, granted, truncated;
+    bool unsaid; /* send: ANNOUNCED, but the announcement has not left: a grant is expected to come first */
     uint32_t protocols;
     uint32_t token, peer_token;
     uint32_t pieces_moved;      /* DATA frames sent or taken */
@@ -190,8 +199,10 @@ struct hki_channel {
     size_t eager_limit;
     uint32_t rank; /* in the context's world */
     bool self, lost, peer_pulls, polled;
-    bool departed;     /* lost because the peer left in order: harms only what still needs it */
-    uint32_t interest; /* receives and answers awaited: poll it while > 0 */
+    bool unsaid;           /* some announcement has not left */
+    uint32_t unsaid_turns; /* of progress since then */
+    bool departed;         /* lost because the peer left in order: harms only what still needs it */
+    uint32_t interest;     /* receives and answers awaited: poll it while > 0 */
     hki_node poll_node;
     hki_node work_node;  /* in endpoint.working while something waits to be sent */
     hki_node controls;   /* hki_control */
@@ -222,6 +233,14 @@ struct hki_matcher {
     uint32_t any_source; /* receives posted without a source: poll everybody */
 };
 
+/* Grants that leave in one frame. */
+typedef struct hki_grant_batch {
+    hki_channel *channel;
+    hk_frame frame;
+    uint32_t count;
+    hki_grant grant[HKI_GRANTS];
+} hki_grant_batch;
+
 struct hki_endpoint {
     hki_channel *channels; /* one a rank of the world */
     uint32_t ranks, self;
@@ -245,6 +264,8 @@ struct hki_endpoint {
     uint32_t freed_count;
     hki_node spare; /* transfers for reuse */
     size_t eager_setting;
+    bool holding; /* early grants wait in `held` */
+    hki_grant_batch held;
     bool news_spreads; /* some transport tells all ranks which are lost */
 };
 
@@ -264,6 +285,15 @@ bool hki_msg_progress(hki_endpoint *endpoint);
 bool hki_channel_drain(hki_channel *channel);
 /* Looks for dead peers; fails what needs them. */
 void hki_msg_check(hki_endpoint *endpoint);
+/* Between these, early grants to one peer are gathered; release sends them. What takes long (a step of computing, a
+ * large send) is to be begun after release only. */
+static inline void hki_msg_hold(hki_endpoint *endpoint)
+{
+    endpoint->holding = true;
+}
+void hki_msg_release(hki_endpoint *endpoint);
+/* This rank is about to sleep: what it has not announced yet, in the hope of a grant, is announced now. */
+void hki_msg_announce_all(hki_endpoint *endpoint);
 /* Sends a frame of the control kinds; never fails for want of room. */
 hk_status hki_channel_control(hki_channel *channel, const hk_frame *frame, const void *data, size_t bytes);
 /* This rank waits for a message of the peer, and has waited a while: what it keeps of other messages must not use up

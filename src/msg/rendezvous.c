@@ -75,27 +75,76 @@ static bool use_grant(hki_channel *channel, hki_transfer *transfer, hki_unexpect
     return true;
 }
 
+/* Sends the announcement, within the credit for announcements. */
+static bool say(hki_channel *channel, hki_transfer *transfer, const hki_announcement *announcement)
+{
+    if (channel->announce_out >= HKI_ANNOUNCE_WINDOW ||
+        channel->ops->send(channel->link, &transfer->frame, announcement, sizeof *announcement) == HK_TRANSPORT_AGAIN)
+        return false;
+    channel->announce_out++;
+    return true;
+}
+
+/* A receiver of a known schedule that can but stream grants as soon as it has posted: no need to tell it first. */
+static bool grant_will_come(const hki_channel *channel, const hki_transfer *transfer)
+{
+    return !transfer->point && !channel->ops->describe;
+}
+
+void hki_announce_late(hki_channel *channel)
+{
+    channel->unsaid = false;
+    channel->unsaid_turns = 0;
+    hki_list_each (node, &channel->announced) {
+        hki_transfer *transfer = hki_list_entry(node, hki_transfer, node);
+        if (!transfer->unsaid)
+            continue;
+        hki_announcement announcement = {.bytes = transfer->bytes, .token = transfer->token};
+        transfer->unsaid = !say(channel, transfer, &announcement);
+        channel->unsaid |= transfer->unsaid;
+    }
+}
+
+void hki_msg_announce_all(hki_endpoint *endpoint)
+{
+    hki_list_each (node, &endpoint->polled) {
+        hki_channel *channel = hki_list_entry(node, hki_channel, poll_node);
+        if (channel->unsaid && !channel->lost)
+            hki_announce_late(channel);
+    }
+}
+
+/* A grant that came before the send that it is for. True unless it is for another call, which has been reported. */
+static bool find_grant(hki_channel *channel, const hki_transfer *transfer, hki_unexpected **grant)
+{
+    *grant = NULL;
+    if (!transfer->point && !hki_list_empty(&channel->unexpected))
+        *grant = hki_unexpected_find(channel, &transfer->frame, true);
+    if (!*grant || ((*grant)->frame.fingerprint == transfer->frame.fingerprint && (*grant)->bytes == transfer->bytes))
+        return true;
+    channel->endpoint->listener.mismatch(channel->endpoint->listener.context, channel, &(*grant)->frame);
+    return false;
+}
+
 bool hki_announce(hki_channel *channel, hki_transfer *transfer)
 {
     hki_announcement announcement = {.bytes = transfer->bytes};
-    if (channel->announce_out >= HKI_ANNOUNCE_WINDOW || !ensure_token(channel, transfer))
+    hki_unexpected *grant;
+    if (!ensure_token(channel, transfer))
         return false;
     announcement.token = transfer->token;
     announcement.protocols = transfer->protocols = describe(channel, transfer, &announcement);
-    hki_unexpected *grant = NULL;
-    if (!transfer->point && !hki_list_empty(&channel->unexpected))
-        grant = hki_unexpected_find(channel, &transfer->frame, true);
-    if (grant && grant->frame.fingerprint != transfer->frame.fingerprint) {
-        channel->endpoint->listener.mismatch(channel->endpoint->listener.context, channel, &grant->frame);
+    if (!find_grant(channel, transfer, &grant))
         return false;
-    }
     if (grant && use_grant(channel, transfer, grant))
         return true;
-    if (channel->ops->send(channel->link, &transfer->frame, &announcement, sizeof announcement) == HK_TRANSPORT_AGAIN)
+    transfer->unsaid = grant_will_come(channel, transfer);
+    if (transfer->unsaid)
+        channel->unsaid = true;
+    else if (!say(channel, transfer, &announcement))
         return false;
     if (grant)
         hki_unexpected_free(grant);
-    channel->announce_out++;
     hki_send_enlist(channel, transfer, &channel->announced, HKI_TRANSFER_ANNOUNCED);
     return true;
 }
@@ -163,6 +212,7 @@ static void keep_grant(hki_channel *channel, const hk_frame *frame, const hki_gr
         return;
     }
     record->complete = true;
+    record->bytes = grant->length;
     record->announcement.token = grant->receiver_token;
     record->announcement.bytes = grant->bytes;
     record->announcement.remote = grant->remote;
@@ -177,7 +227,7 @@ void hki_on_grant(hki_channel *channel, const hk_frame *frame, const hki_grant *
             keep_grant(channel, frame, grant);
         return;
     }
-    if (!transfer->point && transfer->frame.fingerprint != frame->fingerprint) {
+    if (!transfer->point && (transfer->frame.fingerprint != frame->fingerprint || transfer->bytes != grant->length)) {
         channel->endpoint->listener.mismatch(channel->endpoint->listener.context, channel, frame);
         return;
     }
@@ -200,6 +250,35 @@ void hki_on_done(hki_channel *channel, const hk_frame *frame)
 /* --- the receiver --------------------------------------------------------------------------------------------------
  */
 
+static void send_held(hki_endpoint *endpoint)
+{
+    hki_grant_batch *held = &endpoint->held;
+    uint32_t count = held->count;
+    held->count = 0;
+    if (count > 0)
+        hki_channel_control(held->channel, &held->frame, held->grant, count * sizeof *held->grant);
+}
+
+void hki_msg_release(hki_endpoint *endpoint)
+{
+    endpoint->holding = false;
+    send_held(endpoint);
+}
+
+static void hold(hki_channel *channel, const hk_frame *frame, const hki_grant *grant)
+{
+    hki_grant_batch *held = &channel->endpoint->held;
+    hk_frame alike = *frame;
+    alike.ordinal = held->frame.ordinal;
+    if (held->count == HKI_GRANTS || held->channel != channel || memcmp(&alike, &held->frame, sizeof alike) != 0)
+        send_held(channel->endpoint);
+    if (held->count == 0) {
+        held->channel = channel;
+        held->frame = *frame;
+    }
+    held->grant[held->count++] = *grant;
+}
+
 static void send_grant(hki_channel *channel, hki_transfer *transfer, hki_grant *grant)
 {
     if (!ensure_token(channel, transfer)) {
@@ -210,8 +289,13 @@ static void send_grant(hki_channel *channel, hki_transfer *transfer, hki_grant *
     hk_frame frame = transfer->frame;
     frame.kind = HKI_FRAME_GRANT;
     grant->receiver_token = transfer->token;
+    grant->ordinal = frame.ordinal;
+    grant->length = transfer->bytes;
     transfer->granted = true;
-    hki_channel_control(channel, &frame, grant, sizeof *grant);
+    if (channel->endpoint->holding && !grant->sender_token)
+        hold(channel, &frame, grant);
+    else
+        hki_channel_control(channel, &frame, grant, sizeof *grant);
 }
 
 /* A stream may come. */

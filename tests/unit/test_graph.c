@@ -40,7 +40,8 @@ static char last_of(uint32_t successors[STEPS - 1])
     hki_bound_step steps[STEPS];
     hki_piece pieces[2 * STEPS];
     char input[STEPS + 1] = "012345", output[2] = "";
-    hki_engine engine = {0};
+    hki_endpoint endpoint = {0};
+    hki_engine engine = {.endpoint = &endpoint};
     fill(&program, steps, pieces, successors);
     hki_list_init(&engine.active);
     hki_task task = {.engine = &engine, .program = &program, .divisor = 1, .base = {input, output, NULL}};
