@@ -257,7 +257,7 @@ static void receives_are_granted_before_sends_begin(void **state)
 {
     (void)state;
     enum { STEPS = 4 };
-    static const hki_verb verbs[STEPS] = {HKI_VERB_SEND, HKI_VERB_RECV, HKI_VERB_RECV, HKI_VERB_SEND};
+    static const uint8_t verbs[STEPS] = {HKI_VERB_SEND, HKI_VERB_RECV, HKI_VERB_RECV, HKI_VERB_SEND};
     scene s;
     begin(&s);
     hki_piece piece = {.bytes = LARGE, .base = HKI_OUTPUT};
