@@ -73,11 +73,24 @@ static hk_status forbid(const char *name)
     return HK_OK;
 }
 
-static hk_status allow_all(void)
+/* Whether the list says "^name". */
+static bool forbids_name(const char *text, const char *name)
 {
+    for (size_t length; *text; text += length + (text[length] == ',')) {
+        length = strcspn(text, ",");
+        if (*text == '^' && strlen(name) == length - 1 && memcmp(text + 1, name, length - 1) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The module is not loaded where the list forbids it. */
+static hk_status allow_all(const char *text)
+{
+    bool wanted = !forbids_name(text, module);
     for (int i = 0; i < count; i++) {
         const hk_transport_ops *ops;
-        if (strcmp(all[i]->name, module_before) == 0 && hki_plugin_load(module, &ops) == HK_OK)
+        if (wanted && strcmp(all[i]->name, module_before) == 0 && hki_plugin_load(module, &ops) == HK_OK)
             HK_TRY(allow(ops));
         HK_TRY(allow(all[i]));
     }
@@ -88,7 +101,7 @@ static hk_status allow_all(void)
 static hk_status parse(const char *text)
 {
     if (*text == '^' || *text == '\0')
-        HK_TRY(allow_all());
+        HK_TRY(allow_all(text));
     else
         named = true;
     while (*text) {
