@@ -23,4 +23,10 @@ static inline uint64_t hki_crowded_ps(const hki_crowding *crowd, uint64_t ps)
     return crowd->ranks > crowd->capacity ? ps * crowd->ranks / crowd->capacity : ps;
 }
 
+/* Whether a rank's core reduces bytes as it moves them: rule 4. */
+static inline bool hki_reduces_coming(const hki_crowding *crowd, uint64_t core_ps)
+{
+    return core_ps > 0 && crowd->ranks <= crowd->capacity;
+}
+
 #endif

@@ -28,6 +28,17 @@ typedef struct hki_range_figures {
     bool rendezvous;      /* moves only once the receiver has asked for it */
 } hki_range_figures;
 
+/* What a byte takes beyond that in calls in which ranks that share a cache have so much data (hki_bulk_data of each)
+ * that it does not hold them: nothing up to `from` bytes, all from `full` on, a part in between. full = 0: nothing.
+ * Sockets are in it, too: what the system does for them is left to threads of its own once there is too much of it. */
+typedef struct hki_bulk_figures {
+    uint64_t from, full;       /* bytes */
+    uint64_t beta_ps, core_ps; /* per KiB, added to those of every range */
+} hki_bulk_figures;
+
+/* With what is copied to, this fills the second cache of current cores. */
+enum { HKI_COPY_NEAR = 512 << 10 };
+
 /* Where a group of figures comes from. */
 typedef enum hki_origin { HKI_BUILT_IN, HKI_TUNED, HKI_CALIBRATED, HKI_GIVEN, HKI_REPORTED } hki_origin;
 
@@ -35,6 +46,7 @@ typedef struct hki_link_figures {
     hki_range_figures range[HKI_FIGURE_RANGES];
     uint32_t ranges; /* at least 1 */
     hki_origin origin;
+    hki_bulk_figures bulk;
 } hki_link_figures;
 
 /* Operators that cost alike: one table of γ for each. */
@@ -48,11 +60,14 @@ typedef enum hki_op_class {
 typedef struct hki_figures {
     hki_link_figures link[HKI_LINK_CLASSES];
     uint64_t gamma_ps[HK_TYPE_COUNT][HKI_OP_CLASSES]; /* per KiB of one operand reduced into another */
-    uint64_t copy_ps;                                 /* per KiB copied within a rank */
-    uint64_t step_ps;                                 /* of a rank's time, for every step that it makes */
-    uint64_t switch_ps;                               /* one rank giving way to another on the same core */
-    uint64_t memory_rate; /* bytes a second that all ranks of a NUMA node share; 0: never in the way */
-    uint64_t nic_rate;    /* bytes a second of a host's network, each way; 0: what one link carries, 1/β */
+    uint64_t copy_ps;                                 /* per KiB copied within a rank, of up to … */
+    uint64_t copy_far_ps;  /* … HKI_COPY_NEAR bytes; of more, which leave the caches of a core */
+    uint64_t copy_bulk_ps; /* and what that takes more in bulk */
+    uint64_t step_ps;      /* of a rank's time, for every step that it makes */
+    uint64_t counts_ps;    /* of a call with a count for each rank, before its first step: it is put together anew */
+    uint64_t switch_ps;    /* one rank giving way to another on the same core */
+    uint64_t memory_rate;  /* bytes a second that all ranks of a NUMA node share; 0: never in the way */
+    uint64_t nic_rate;     /* bytes a second of a host's network, each way; 0: what one link carries, 1/β */
     hki_origin reduce_origin, host_origin; /* of γ and copy_ps; of the rest */
     char source[HKI_FIGURE_SOURCE];        /* file, date and machine, for explanations; "" when built in */
 } hki_figures;
@@ -84,6 +99,12 @@ static inline uint64_t hki_bytes_ps(uint64_t bytes, uint64_t per_kib)
 {
     unsigned __int128 product = (unsigned __int128)bytes * per_kib / 1024;
     return product > UINT64_MAX / 4 ? UINT64_MAX / 4 : (uint64_t)product;
+}
+
+/* What a copy within a rank takes. */
+static inline uint64_t hki_copy_time(const hki_figures *figures, uint64_t bytes)
+{
+    return hki_bytes_ps(bytes, bytes > HKI_COPY_NEAR ? figures->copy_far_ps : figures->copy_ps);
 }
 
 /* Bytes a second as picoseconds per KiB; 0 stays 0. */

@@ -3,8 +3,9 @@
 #include <string.h>
 
 /* Layout: kinds of links that follow (2 bytes, a bit each), 1 if reduction figures follow, 1 if those of the host do;
- * then for each link its ranges' number and origin, and their values; γ by type and operators, and copy; step, switch,
- * rates; at last where all this comes from, with a length before. Values: 6 bits of shift, 18 bits shifted. */
+ * then for each link its ranges' number and origin, their values, and bulk; γ by type and operators, and copies; step,
+ * counts, switch, rates; at last where all this comes from, with a length before. Values: 6 bits of shift, 18 bits
+ * shifted. */
 
 enum { VALUE_BITS = 18, ALL = 0xffffff };
 
@@ -70,6 +71,17 @@ static void put_link(cursor *c, const hki_link_figures *link)
         put(c, range->core_ps);
         put_byte(c, range->rendezvous);
     }
+    put(c, link->bulk.from);
+    put(c, link->bulk.full);
+    put(c, link->bulk.beta_ps);
+    put(c, link->bulk.core_ps);
+}
+
+static void put_copies(cursor *c, const hki_figures *figures)
+{
+    put(c, figures->copy_ps);
+    put(c, figures->copy_far_ps);
+    put(c, figures->copy_bulk_ps);
 }
 
 static void put_text(cursor *c, const char *text)
@@ -97,9 +109,10 @@ size_t hki_figures_pack(const hki_figures *figures, unsigned char packed[HKI_PAC
         for (int operators = 0; operators < HKI_OP_CLASSES; operators++)
             put(&c, figures->gamma_ps[type][operators]);
     if (figures->reduce_origin != HKI_BUILT_IN)
-        put(&c, figures->copy_ps);
+        put_copies(&c, figures);
     if (figures->host_origin != HKI_BUILT_IN) {
         put(&c, figures->step_ps);
+        put(&c, figures->counts_ps);
         put(&c, figures->switch_ps);
         put(&c, figures->memory_rate);
         put(&c, figures->nic_rate);
@@ -133,7 +146,20 @@ static bool take_link(cursor *c, hki_link_figures *link)
         if (i && range->upto <= link->range[i - 1].upto)
             return false;
     }
+    link->bulk.from = take(c);
+    link->bulk.full = take(c);
+    link->bulk.beta_ps = take(c);
+    link->bulk.core_ps = take(c);
+    if (link->bulk.full && link->bulk.full <= link->bulk.from)
+        return false;
     return !c->failed && link->range[link->ranges - 1].upto == UINT64_MAX;
+}
+
+static void take_copies(cursor *c, hki_figures *figures)
+{
+    figures->copy_ps = take(c);
+    figures->copy_far_ps = take(c);
+    figures->copy_bulk_ps = take(c);
 }
 
 static bool take_text(cursor *c, char *text, size_t bytes)
@@ -163,9 +189,10 @@ bool hki_figures_unpack(const unsigned char *packed, size_t bytes, hki_figures *
         for (int operators = 0; operators < HKI_OP_CLASSES; operators++)
             figures.gamma_ps[type][operators] = take(&c);
     if (figures.reduce_origin != HKI_BUILT_IN)
-        figures.copy_ps = take(&c);
+        take_copies(&c, &figures);
     if (figures.host_origin != HKI_BUILT_IN) {
         figures.step_ps = take(&c);
+        figures.counts_ps = take(&c);
         figures.switch_ps = take(&c);
         figures.memory_rate = take(&c);
         figures.nic_rate = take(&c);

@@ -7,7 +7,7 @@
 
 #include "cost/figures.h"
 
-enum { HKI_PACKED_FIGURES_MOST = 1536 };
+enum { HKI_PACKED_FIGURES_MOST = 1792 };
 
 /* Packs what is not built in. Returns the length. */
 size_t hki_figures_pack(const hki_figures *figures, unsigned char packed[HKI_PACKED_FIGURES_MOST]);

@@ -14,7 +14,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "cost/bulk.h"
 #include "cost/sample.h"
+#include "sched/model.h"
 
 enum {
     RANKS_FULLY = 8,          /* more ranks: compositions are priced as sums */
@@ -45,6 +47,7 @@ struct hki_pricer {
     hki_sampled place;
     uint64_t typical_alpha_ps, typical_overhead_ps, typical_beta_ps; /* least of a link's ranges, mean of links */
     hki_walker *walker;
+    uint32_t sharers; /* ranks that share a cache, where that is most */
     memory *memories;
     size_t bytes;
     uint64_t *lengths; /* of steps, for the walk that is made */
@@ -121,7 +124,9 @@ hk_status hki_pricer_new(const hki_cluster *cluster, const hki_figures *figures,
     }
     find_typical(made);
     made->place = (hki_sampled){.cluster = cluster, .figures = figures};
-    status = hki_period_open(cluster, &made->place.period);
+    status = hki_bulk_sharers(cluster, &made->sharers);
+    if (status == HK_OK)
+        status = hki_period_open(cluster, &made->place.period);
     if (status == HK_OK)
         *pricer = made;
     else
@@ -521,17 +526,39 @@ static hki_call common_call(const hki_algorithm *algorithm, const hki_call *give
     return call;
 }
 
+/* Rule 8. */
+static const hki_figures *figures_for(const hki_pricer *pricer, const hki_call *call, uint64_t bytes, hki_figures *room)
+{
+    uint64_t data = hki_bulk_data(call->collective, call->ranks, bytes);
+    return hki_bulk_figures_for(pricer->figures, data * pricer->sharers, room);
+}
+
+uint64_t hki_price_begin(const hki_figures *figures, hki_collective collective)
+{
+    return hki_promise_of(collective)->equal ? 0 : figures->counts_ps;
+}
+
+static void begin_later(hki_price *price, uint64_t ps)
+{
+    price->total_ps += ps;
+    price->alpha_ps += ps;
+}
+
 hk_status hki_pricer_price(hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *given, hk_type type,
                            hki_op_class operators, uint64_t bytes, hki_price *price)
 {
-    const hki_model model = {pricer->cluster, pricer->figures, type, operators};
+    hki_figures bulk;
     hki_call call = common_call(algorithm, given);
     HK_TRY(check(algorithm, &call));
     if (bytes > bytes_most)
         bytes = bytes_most;
+    const hki_model model = {pricer->cluster, figures_for(pricer, &call, bytes, &bulk), type, operators};
     if (algorithm->parts[0].name && call.ranks > RANKS_FULLY)
-        return price_parts(pricer, &model, algorithm, &call, bytes, price);
-    return price_one(pricer, &model, algorithm, &call, bytes, price);
+        HK_TRY(price_parts(pricer, &model, algorithm, &call, bytes, price));
+    else
+        HK_TRY(price_one(pricer, &model, algorithm, &call, bytes, price));
+    begin_later(price, hki_price_begin(pricer->figures, call.collective));
+    return HK_OK;
 }
 
 hk_status hki_price_call(const hki_model *model, const hki_algorithm *algorithm, const hki_call *call, uint64_t bytes,
@@ -548,11 +575,16 @@ hk_status hki_price_fully(const hki_model *model, const hki_algorithm *algorithm
                           hki_price *price)
 {
     hki_pricer *pricer = NULL;
+    hki_figures bulk;
     hki_call call = common_call(algorithm, given);
     HK_TRY(check(algorithm, &call));
     HK_TRY(hki_pricer_new(model->cluster, model->figures, &pricer));
-    hk_status status =
-        price_walk(pricer, model, algorithm, &call, bytes < bytes_most ? bytes : bytes_most, true, price);
+    bytes = bytes < bytes_most ? bytes : bytes_most;
+    hki_model in_bulk = *model;
+    in_bulk.figures = figures_for(pricer, &call, bytes, &bulk);
+    hk_status status = price_walk(pricer, &in_bulk, algorithm, &call, bytes, true, price);
+    if (status == HK_OK)
+        begin_later(price, hki_price_begin(model->figures, call.collective));
     hki_pricer_free(pricer);
     return status;
 }

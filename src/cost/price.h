@@ -15,7 +15,9 @@
  *     last, so that which way is known to be free first decides nothing.
  *  3. A rank's two ways (one port each way, full duplex) are per rank; links of shared memory and of the network have
  *     the same ones.
- *  4. RECV_REDUCE is complete nγ later; COPY takes n·copy, REDUCE of k sources (k-1)·nγ; all of the core's time.
+ *  4. RECV_REDUCE takes nγ more of the core's time: as the bytes come, where the core moves them (core_ps), else, and
+ *     where ranks take turns, so that all is there when one's turn comes, once all have arrived. COPY takes n·copy,
+ * REDUCE of k sources (k-1)·nγ; all of the core's time.
  *  5. Flows that pass one resource at the same time (a node's memory, NICs, uplinks) share its rate equally; a flow has
  *     the least of its shares and of its link's 1/β. What this adds is the price's contention. A NIC of no rate carries
  *     what one link of the flow's class does.
@@ -26,6 +28,9 @@
  *  7. On one host a call of which no message is a rendezvous is run in program order, as the executor does it: what
  *     comes behind a RECV in the schedule of a rank waits for it, too. (Among hosts that is left out: a few ranks that
  *     stand for all would wait for the slowest link each time.)
+ *  8. Where the data of a call, in the memory that holds most of them, are more than caches hold, every byte takes
+ * longer by the bulk figures of its link: see bulk.h.
+ *  9. A call with a count for each rank begins counts_ps later: such calls are put together anew every time.
  *
  * Without shared resources in the way, with overhead = α and core_ps = 0 these are the textbook's forms: a ring
  * all-reduce has 2(P-1)α + 2(P-1)/P·nβ + (P-1)/P·nγ, a binomial broadcast log2 P·(α + nβ).
@@ -80,6 +85,8 @@ hk_status hki_price_call(const hki_model *model, const hki_algorithm *algorithm,
 /* The same by walking every rank's every step: the truth that the former is tested against. */
 hk_status hki_price_fully(const hki_model *model, const hki_algorithm *algorithm, const hki_call *call, uint64_t bytes,
                           hki_price *price);
+/* When the first step of a call can be made: rule 9. */
+uint64_t hki_price_begin(const hki_figures *figures, hki_collective collective);
 /* Sizes of the call of `bytes` bytes: elements of `element_bytes` of the vector or of each rank's block, rounded up. */
 hki_sizes hki_price_sizes(hki_collective collective, uint32_t ranks, uint64_t bytes, uint32_t element_bytes);
 

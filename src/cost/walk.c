@@ -62,6 +62,23 @@ static hki_moment move_bytes(walk *w, uint32_t rank, const hki_moment *from, uin
     return moved;
 }
 
+static bool reduces_coming(const walk *w, uint32_t recv)
+{
+    const hki_trace_step *step = &w->traces->steps[recv];
+    return hki_reduces_coming(&w->crowded[step->rank], w->steps[step->mate].range->core_ps);
+}
+
+/* The core reduces what has come, as soon as it can: returns when it has. */
+static hki_moment reduce_bytes(walk *w, uint32_t recv, const hki_moment *from)
+{
+    rank_state *r = &w->ranks[w->traces->steps[recv].rank];
+    uint64_t gamma = w->model->figures->gamma_ps[w->model->type][w->model->operators];
+    hki_moment reduced = *hki_later(from, &r->core);
+    hki_spend_gamma(&reduced, core_time(w, w->traces->steps[recv].rank, hki_bytes_ps(w->bytes[recv], gamma)));
+    r->core = reduced;
+    return reduced;
+}
+
 static void complete_at(walk *w, uint32_t step, const hki_moment *when)
 {
     w->steps[step].mark = *when;
@@ -77,7 +94,7 @@ static void compute(walk *w, uint32_t index)
     hki_moment end = *hki_later(&w->steps[index].ready, &r->core);
     hki_spend_alpha(&end, core_time(w, step->rank, figures->step_ps));
     if (step->verb == HKI_VERB_COPY) {
-        hki_spend_beta(&end, core_time(w, step->rank, hki_bytes_ps(w->bytes[index], figures->copy_ps)));
+        hki_spend_beta(&end, core_time(w, step->rank, hki_copy_time(figures, w->bytes[index])));
     } else if (step->operands > 1) {
         uint64_t one = hki_bytes_ps(w->bytes[index], figures->gamma_ps[w->model->type][w->model->operators]);
         hki_spend_gamma(&end, core_time(w, step->rank, (step->operands - 1) * one));
@@ -167,6 +184,8 @@ static void begin_flow(walk *w, uint32_t send, uint64_t now)
     state->left = *hki_later(&state->left, &to->in);
     to->in_busy = true;
     hki_moment moved = move_bytes(w, receiver, &state->left, w->bytes[send], state->range->core_ps);
+    if (w->traces->steps[step->mate].verb == HKI_VERB_RECV_REDUCE && reduces_coming(w, step->mate))
+        moved = reduce_bytes(w, step->mate, &moved);
     hki_spend_alpha(&moved, latency(w, send)); /* the last byte is seen so late */
     w->steps[step->mate].moved = moved;
     uint64_t begin = now + state->range->overhead_ps;
@@ -283,15 +302,10 @@ static void take_turns(walk *w, uint64_t now)
 static void finish_receive(walk *w, uint32_t recv)
 {
     const hki_trace_step *step = &w->traces->steps[recv];
-    rank_state *r = &w->ranks[step->rank];
     step_state *state = &w->steps[recv];
     hki_moment end = *hki_later(&state->mark, &state->moved);
-    if (step->verb == HKI_VERB_RECV_REDUCE) {
-        hki_moment reduced = *hki_later(&end, &r->core);
-        uint64_t gamma = w->model->figures->gamma_ps[w->model->type][w->model->operators];
-        hki_spend_gamma(&reduced, core_time(w, step->rank, hki_bytes_ps(w->bytes[recv], gamma)));
-        r->core = end = reduced;
-    }
+    if (step->verb == HKI_VERB_RECV_REDUCE && !reduces_coming(w, recv))
+        end = reduce_bytes(w, recv, &end);
     complete_at(w, recv, &end);
 }
 

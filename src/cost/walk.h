@@ -18,7 +18,7 @@ typedef struct hki_path {
 } hki_path;
 
 /* Walks one after the other, which use the same memory. cluster and figures are borrowed; models of walks name the
- * same. HK_ERR_NO_MEMORY. */
+ * same, or these in bulk. HK_ERR_NO_MEMORY. */
 typedef struct hki_walker hki_walker;
 hk_status hki_walker_new(const hki_cluster *cluster, const hki_figures *figures, hki_walker **walker);
 void hki_walker_free(hki_walker *walker);

@@ -22,7 +22,7 @@ static void fill(hki_sim_costs *costs, const hki_sim_world *world)
     for (uint32_t i = 0; i < world->work_count; i++) {
         const hki_sim_work *work = &world->works[i];
         costs->reduce_ps[i] = hki_bytes_ps(work->bytes, gamma) * (work->operands > 1 ? work->operands - 1 : 1);
-        costs->copy_ps[i] = hki_bytes_ps(work->bytes, figures->copy_ps);
+        costs->copy_ps[i] = hki_copy_time(figures, work->bytes);
         for (uint32_t link = 0; link < HKI_LINK_CLASSES; link++)
             costs->messages[(size_t)i * HKI_LINK_CLASSES + link] = cost_of(figures, link, work->bytes);
     }
@@ -74,14 +74,30 @@ uint64_t hki_sim_make_ps(const hki_sim_costs *costs, uint32_t rank, const hki_si
     return hki_sim_turns(costs->model->cluster, rank, ps);
 }
 
-uint64_t hki_sim_reduce_ps(const hki_sim_costs *costs, uint32_t rank, const hki_sim_step *step)
+/* Whether the core reduces what comes while it moves it: rule 4 of cost/price.h. */
+static bool reduces_moving(const hki_sim_costs *costs, uint32_t rank, const hki_sim_step *step)
 {
-    return hki_sim_turns(costs->model->cluster, rank, costs->reduce_ps[step->work]);
+    const hki_cluster_host *host = host_of(costs->model->cluster, rank);
+    return step->verb == HKI_VERB_RECV_REDUCE && hki_sim_message(costs, step)->core_ps > 0 &&
+           host->ranks <= host->capacity;
 }
 
-uint64_t hki_sim_move_ps(const hki_sim_costs *costs, uint32_t rank, const hki_sim_message_cost *message)
+uint64_t hki_sim_reduce_ps(const hki_sim_costs *costs, uint32_t rank, const hki_sim_step *step)
 {
-    return hki_sim_turns(costs->model->cluster, rank, message->core_ps);
+    return reduces_moving(costs, rank, step) ? 0
+                                             : hki_sim_turns(costs->model->cluster, rank, costs->reduce_ps[step->work]);
+}
+
+uint64_t hki_sim_reduce_moving_ps(const hki_sim_costs *costs, uint32_t rank, const hki_sim_step *step)
+{
+    return reduces_moving(costs, rank, step) ? hki_sim_turns(costs->model->cluster, rank, costs->reduce_ps[step->work])
+                                             : 0;
+}
+
+uint64_t hki_sim_move_ps(const hki_sim_costs *costs, uint32_t rank, const hki_sim_step *step)
+{
+    return hki_sim_turns(costs->model->cluster, rank, hki_sim_message(costs, step)->core_ps) +
+           hki_sim_reduce_moving_ps(costs, rank, step);
 }
 
 uint64_t hki_sim_turn_ps(const hki_sim_costs *costs, uint32_t rank)

@@ -30,10 +30,12 @@ void hki_sim_costs_close(hki_sim_costs *costs);
 uint64_t hki_sim_turns(const hki_cluster *cluster, uint32_t rank, uint64_t ps);
 /* What making a step takes, with what it computes, but for a RECV_REDUCE's reduction. */
 uint64_t hki_sim_make_ps(const hki_sim_costs *costs, uint32_t rank, const hki_sim_step *step);
-/* What the reduction of a RECV_REDUCE takes. */
+/* What the reduction of a RECV_REDUCE takes once all has arrived: 0 where the core reduces while it moves. */
 uint64_t hki_sim_reduce_ps(const hki_sim_costs *costs, uint32_t rank, const hki_sim_step *step);
-/* What moving a message's bytes takes the core of `rank`, one of its ends. */
-uint64_t hki_sim_move_ps(const hki_sim_costs *costs, uint32_t rank, const hki_sim_message_cost *message);
+/* What moving a message's bytes takes the core of `rank`, whose step is one of its ends. */
+uint64_t hki_sim_move_ps(const hki_sim_costs *costs, uint32_t rank, const hki_sim_step *step);
+/* Of that, the reduction of what comes. */
+uint64_t hki_sim_reduce_moving_ps(const hki_sim_costs *costs, uint32_t rank, const hki_sim_step *step);
 /* How much later a rank that takes turns with others sees what happens: 0 where there are cores for all. */
 uint64_t hki_sim_turn_ps(const hki_sim_costs *costs, uint32_t rank);
 /* What the switches between two ranks add to the latency. */

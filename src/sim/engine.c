@@ -49,7 +49,8 @@ static void complete(engine *run, uint32_t rank, uint32_t step)
 /* The message is here, and its RECV made. */
 static void received(engine *run, uint32_t rank, uint32_t receive)
 {
-    if (run->steps[receive].verb == HKI_VERB_RECV_REDUCE)
+    const hki_sim_step *here = &run->steps[receive];
+    if (here->verb == HKI_VERB_RECV_REDUCE && !hki_sim_reduce_moving_ps(&run->sim->costs, rank, here))
         hki_sim_job_add(run, rank, receive, REDUCE);
     else
         complete(run, rank, receive);
@@ -212,6 +213,7 @@ static void begin(engine *run)
 {
     const hki_sim_world *world = &run->sim->world;
     put_in_order(run);
+    run->now = hki_price_begin(run->sim->model.figures, run->sim->call.collective);
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         const list empty = {NONE, NONE};
         run->ranks[rank] = (rank_state){.posts = empty,

@@ -32,7 +32,7 @@ static void start_job(engine *run, uint32_t rank, const list *jobs)
     else if (first->kind == REDUCE)
         ps = hki_sim_reduce_ps(costs, rank, step);
     else
-        ps = hki_sim_move_ps(costs, rank, hki_sim_message(costs, step));
+        ps = hki_sim_move_ps(costs, rank, step);
     at(run, run->now + ps, jobs == &run->ranks[rank].posts ? POSTED : JOB_DONE, rank);
 }
 

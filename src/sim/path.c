@@ -115,19 +115,20 @@ static void add_message(walk *at, hki_sim_leg_kind kind, uint32_t send, uint64_t
                               .contention_ps = whole - alpha - beta - turn});
 }
 
-/* What a rank does; `own` of it is nβ of a move, a copy, or γ. */
+/* What a rank does; `own` of it is nβ of a move (and nγ of what it reduces as it moves it), a copy, or nγ. */
 static void add_job(walk *at, hki_sim_leg_kind kind, uint64_t begin, uint64_t end, uint64_t own)
 {
     uint32_t rank = rank_of(at, at->step);
     bool copies = step_of(at, at->step)->verb == HKI_VERB_COPY, moves = kind == HKI_SIM_LEG_MOVE;
+    uint64_t reduced = moves ? hki_sim_reduce_moving_ps(&at->sim->costs, rank, step_of(at, at->step)) : own;
     add_leg(at, (hki_sim_leg){.kind = kind,
                               .step = at->step,
                               .rank = rank,
                               .peer = rank,
                               .begin_ps = begin,
                               .end_ps = end,
-                              .beta_ps = moves ? own : 0,
-                              .gamma_ps = copies || moves ? 0 : own,
+                              .beta_ps = moves ? own - reduced : 0,
+                              .gamma_ps = copies ? 0 : reduced,
                               .copy_ps = copies ? own : 0,
                               .local_ps = end - begin - own});
 }
@@ -137,7 +138,7 @@ static void add_job(walk *at, hki_sim_leg_kind kind, uint64_t begin, uint64_t en
 /* What the core took to move a message's end. */
 static uint64_t move_ps(const walk *at, uint32_t step)
 {
-    return hki_sim_move_ps(&at->sim->costs, rank_of(at, step), cost_of(at, step));
+    return hki_sim_move_ps(&at->sim->costs, rank_of(at, step), step_of(at, step));
 }
 
 typedef bool (*cause_test)(const walk *at, uint32_t candidate, uint64_t ps);
@@ -395,7 +396,7 @@ static void back_from_end(walk *at)
         back_from_sent(at);
         return;
     }
-    if (here->verb == HKI_VERB_RECV_REDUCE) {
+    if (here->verb == HKI_VERB_RECV_REDUCE && !hki_sim_reduce_moving_ps(&at->sim->costs, rank, here)) {
         uint64_t reduce = hki_sim_reduce_ps(&at->sim->costs, rank, here);
         add_job(at, HKI_SIM_LEG_REDUCE, ready - reduce, ready, reduce);
         ready -= reduce;
@@ -450,6 +451,14 @@ hk_status hki_sim_path_find(const hki_sim *sim, hki_sim_path *path)
         add_job(&at, HKI_SIM_LEG_TURN, hki_sim_end(sim, sim->last), sim->total_ps, 0);
     while (at.where != AT_START && !at.no_memory)
         back(&at);
+    uint64_t begin = hki_price_begin(sim->model.figures, sim->call.collective);
+    if (begin && at.step != HKI_SIM_NO_STEP)
+        add_leg(&at, (hki_sim_leg){.kind = HKI_SIM_LEG_MAKE,
+                                   .step = at.step,
+                                   .rank = rank_of(&at, at.step),
+                                   .peer = rank_of(&at, at.step),
+                                   .end_ps = begin,
+                                   .local_ps = begin});
     if (at.no_memory) {
         hki_sim_path_free(path);
         return hki_error(HK_ERR_NO_MEMORY, "no memory for a critical path of %u legs", path->count);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "cost/bulk.h"
 #include "sim/engine.h"
 
 static hk_status check(const hki_model *model, const hki_call *call)
@@ -35,7 +36,11 @@ static hk_status run(hki_sim *sim, uint64_t bytes, const hki_sim_options *option
     hki_sizes sizes =
         hki_price_sizes(sim->call.collective, sim->call.ranks, bytes, (uint32_t)hk_type_size(sim->model.type));
     uint64_t most = options->most_steps ? options->most_steps : UINT64_MAX;
+    uint32_t sharers;
+    uint64_t data = hki_bulk_data(sim->call.collective, sim->call.ranks, bytes);
     HK_TRY(check(&sim->model, &sim->call));
+    HK_TRY(hki_bulk_sharers(sim->model.cluster, &sharers));
+    sim->model.figures = hki_bulk_figures_for(sim->model.figures, data * sharers, &sim->bulk);
     HK_TRY(hki_sim_world_make(sim->model.cluster, sim->algorithm, &sim->call, &sizes, most, &sim->world));
     HK_TRY(hki_sim_costs_open(&sim->model, &sim->world, &sim->costs));
     HK_TRY(make_room(sim, options->record));

@@ -30,7 +30,8 @@ typedef struct hki_sim_load {
 } hki_sim_load;
 
 typedef struct hki_sim {
-    hki_model model; /* borrows what the caller's borrows */
+    hki_model model; /* borrows what the caller's borrows, but for figures in bulk */
+    hki_figures bulk;
     const hki_algorithm *algorithm;
     hki_call call;
     hki_sim_world world;

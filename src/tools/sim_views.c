@@ -110,8 +110,7 @@ static void add_step(const hki_sim *sim, uint32_t rank, uint32_t step, stretch_l
     if (!hki_sim_is_message(here))
         return;
     bool sends = here->verb == HKI_VERB_SEND;
-    add(list, HKI_SIM_CORE, HKI_SIM_LEG_MOVE, step, times->core,
-        hki_sim_move_ps(&sim->costs, rank, hki_sim_message(&sim->costs, here)));
+    add(list, HKI_SIM_CORE, HKI_SIM_LEG_MOVE, step, times->core, hki_sim_move_ps(&sim->costs, rank, here));
     if (here->verb == HKI_VERB_RECV_REDUCE)
         add(list, HKI_SIM_CORE, HKI_SIM_LEG_REDUCE, step, times->last, hki_sim_reduce_ps(&sim->costs, rank, here));
     if (sends) {

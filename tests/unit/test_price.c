@@ -400,6 +400,67 @@ static void cores_move_bytes_one_after_another(void **state)
     hki_cluster_free(pair);
 }
 
+/* A core that moves what comes reduces it meanwhile, unless it takes turns: then all has come when its turn comes. */
+static void what_comes_is_reduced_as_it_is_moved(void **state)
+{
+    (void)state;
+    hki_figures figures = textbook(ALPHA, ALPHA, BETA, GAMMA);
+    hki_cluster *pair = cluster_of(1, 2, 2), *crowded = cluster_of(1, 2, 1);
+    const hki_algorithm *single = hki_algorithm_find(HKI_COLL_REDUCE, "binomial");
+    hki_call way = call_of(HKI_COLL_REDUCE, 2, 1);
+    const uint64_t n = 1024; /* KiB */
+    hki_price apart = price_of(&figures, pair, single, &way, n * 1024, true);
+    assert_int_equal(apart.total_ps, ALPHA + n * BETA + n * GAMMA);
+    for (int link = 0; link < HKI_LINK_CLASSES; link++)
+        figures.link[link].range[0].core_ps = BETA / 2;
+    hki_price hidden = price_of(&figures, pair, single, &way, n * 1024, true);
+    assert_int_equal(hidden.total_ps, ALPHA + n * BETA);
+    for (int link = 0; link < HKI_LINK_CLASSES; link++)
+        figures.link[link].range[0].core_ps = BETA;
+    hki_price behind = price_of(&figures, pair, single, &way, n * 1024, true);
+    assert_int_equal(behind.total_ps, n * (BETA + GAMMA));
+    hki_price in_turn = price_of(&figures, crowded, single, &way, n * 1024, true);
+    assert_int_equal(in_turn.gamma_ps, 2 * n * GAMMA);
+    hki_cluster_free(pair);
+    hki_cluster_free(crowded);
+}
+
+/* What a call has to do with memory depends on its data, not on how many messages they are cut into. */
+static void data_beyond_caches_take_longer(void **state)
+{
+    (void)state;
+    hki_figures figures = textbook(0, 0, BETA, 0);
+    hki_cluster *pair = cluster_of(1, 2, 2), *apart = cluster_of(2, 1, 1);
+    const hki_algorithm *chain = hki_algorithm_find(HKI_COLL_BROADCAST, "chain");
+    hki_call whole = call_of(HKI_COLL_BROADCAST, 2, 1), segments = call_of(HKI_COLL_BROADCAST, 2, 8);
+    for (int link = 0; link < HKI_LINK_CLASSES; link++)
+        figures.link[link].bulk = (hki_bulk_figures){.from = 4 << 20, .full = 16 << 20, .beta_ps = BETA};
+    const uint64_t mib = (uint64_t)BETA * 1024; /* a MiB without bulk */
+    assert_int_equal(price_of(&figures, pair, chain, &whole, 2 << 20, true).total_ps, 2 * mib);
+    assert_int_equal(price_of(&figures, pair, chain, &whole, 5 << 20, true).total_ps, 5 * mib * 3 / 2);
+    assert_int_equal(price_of(&figures, pair, chain, &whole, 16 << 20, true).total_ps, 2 * 16 * mib);
+    assert_int_equal(price_of(&figures, pair, chain, &segments, 16 << 20, true).total_ps, 2 * 16 * mib);
+    /* on hosts of their own each has a cache for itself */
+    assert_int_equal(price_of(&figures, apart, chain, &whole, 4 << 20, true).total_ps, 4 * mib);
+    hki_cluster_free(pair);
+    hki_cluster_free(apart);
+}
+
+static void calls_with_counts_begin_later(void **state)
+{
+    (void)state;
+    hki_figures figures = textbook(ALPHA, ALPHA, BETA, 0);
+    hki_cluster *pair = cluster_of(1, 2, 2);
+    figures.counts_ps = 300000;
+    hki_call equal = call_of(HKI_COLL_ALLGATHER, 2, 1), counted = call_of(HKI_COLL_ALLGATHERV, 2, 1);
+    for (int fully = 0; fully < 2; fully++) {
+        hki_price without = price_of(&figures, pair, hki_algorithm_find(HKI_COLL_ALLGATHER, "ring"), &equal, 64, fully);
+        hki_price with = price_of(&figures, pair, hki_algorithm_find(HKI_COLL_ALLGATHERV, "ring"), &counted, 64, fully);
+        assert_int_equal(with.total_ps, without.total_ps + 300000);
+    }
+    hki_cluster_free(pair);
+}
+
 static void prices_do_not_depend_on_what_was_priced_before(void **state)
 {
     (void)state;
@@ -437,6 +498,9 @@ int main(void)
         cmocka_unit_test(flows_through_one_nic_share_it),
         cmocka_unit_test(crowded_ranks_take_turns),
         cmocka_unit_test(cores_move_bytes_one_after_another),
+        cmocka_unit_test(what_comes_is_reduced_as_it_is_moved),
+        cmocka_unit_test(data_beyond_caches_take_longer),
+        cmocka_unit_test(calls_with_counts_begin_later),
         cmocka_unit_test(prices_do_not_depend_on_what_was_priced_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
