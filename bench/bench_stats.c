@@ -22,7 +22,7 @@ double hki_bench_quantile(const double *sorted, size_t count, double q)
 
 hki_bench_times hki_bench_summarise(double *samples, size_t count)
 {
-    hki_bench_times times = {0.0, 0.0, 0.0, 0.0};
+    hki_bench_times times = {0.0, 0.0, 0.0, 0.0, 0.0};
     if (count == 0)
         return times;
     qsort(samples, count, sizeof *samples, ascending);
@@ -30,6 +30,7 @@ hki_bench_times hki_bench_summarise(double *samples, size_t count)
     for (size_t i = 0; i < count; i++)
         sum += samples[i];
     times.min = samples[0];
+    times.p25 = hki_bench_quantile(samples, count, 0.25);
     times.p50 = hki_bench_quantile(samples, count, 0.50);
     times.avg = sum / (double)count;
     times.p99 = hki_bench_quantile(samples, count, 0.99);

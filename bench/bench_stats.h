@@ -10,7 +10,7 @@ extern "C" {
 
 /* Of one series; the unit is the samples'. */
 typedef struct hki_bench_times {
-    double min, p50, avg, p99;
+    double min, p25, p50, avg, p99;
 } hki_bench_times;
 
 /* The q-quantile (0 … 1) of `count` ascending samples, linear between neighbours; 0 when there are none. */

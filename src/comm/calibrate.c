@@ -176,6 +176,10 @@ static hk_status pack_points(const hki_context *context, hki_tune_points *points
     hk_status status = hki_tune_kernels(points);
     if (status == HK_OK)
         status = hki_tune_fit(points, HKI_CALIBRATED, tuning);
+    for (int link = 0; status == HK_OK && link < HKI_LINK_CLASSES; link++)
+        if (tuning->doubtful[link].samples)
+            hki_log(HK_LOG_WARN, "HOCKET_CALIBRATE: %s: measurements contradict each other, as on a busy machine",
+                    hki_link_class_text((hki_link_class)link));
     if (status == HK_OK) {
         note_source(&tuning->figures, context->peers[0].host_name);
         *bytes = hki_figures_pack(&tuning->figures, packed);

@@ -6,12 +6,16 @@
 
 #include "base/error.h"
 
-enum { RANGE_LEAST = 3 }; /* samples: two points lie on a line whatever they are */
+/* Samples in a range: two points lie on a line whatever they are. Up to which size ranges begin: of longer messages no
+ * protocol makes a difference; what does is how much data there is (fit_bulk.c). */
+enum { RANGE_LEAST = 3, LAST_BEGIN = 2 << 20 };
 
-/* time = alpha + beta·bytes over samples first … last. */
+/* Over samples first … last: a message takes alpha + beta·bytes one way, and alpha + both·bytes where both send at the
+ * same time (both = 0: not measured). */
 typedef struct line {
-    double alpha, beta, cost; /* sum of squared relative errors */
-    double beta_error;        /* standard error of beta */
+    double alpha, beta, both;
+    double cost;       /* sum of squared relative errors of messages one way */
+    double beta_error; /* standard error of beta */
 } line;
 
 /* Sums of weights 1/t² that a fit needs; every time is 1 of its own. */
@@ -19,11 +23,12 @@ typedef struct sums {
     double w, x, xx, y, xy;
 } sums;
 
-static sums sum_up(const hki_fit_sample *samples, uint32_t first, uint32_t last)
+static sums sum_up(const hki_fit_sample *samples, uint32_t first, uint32_t last, bool exchanges)
 {
     sums s = {0};
     for (uint32_t i = first; i <= last; i++) {
-        double x = (double)samples[i].bytes, y = (double)samples[i].one_way_ps, w = 1 / (y * y);
+        double x = (double)samples[i].bytes;
+        double y = (double)(exchanges ? samples[i].exchange_ps : samples[i].one_way_ps), w = y > 0 ? 1 / (y * y) : 0;
         s.w += w;
         s.x += w * x;
         s.xx += w * x * x;
@@ -33,61 +38,60 @@ static sums sum_up(const hki_fit_sample *samples, uint32_t first, uint32_t last)
     return s;
 }
 
-static double cost_of(const hki_fit_sample *samples, uint32_t first, uint32_t last, const line *fit)
+/* What a byte takes beyond alpha; not less than nothing. */
+static double slope(const sums *s, double alpha)
 {
-    double cost = 0;
+    double value = s->xx > 0 ? (s->xy - alpha * s->x) / s->xx : 0;
+    return value > 0 ? value : 0;
+}
+
+/* The alpha that leaves least of both kinds of messages, each of which has a slope of its own. */
+static double common_alpha(const sums *one_way, const sums *exchange)
+{
+    double weight = 0, sum = 0;
+    const sums *const all[] = {one_way, exchange};
+    for (int i = 0; i < 2; i++) {
+        const sums *s = all[i];
+        if (s->w <= 0)
+            continue;
+        bool sloping = s->xy * s->w > s->x * s->y; /* else bytes would take less than nothing */
+        weight += sloping ? s->w - s->x * s->x / s->xx : s->w;
+        sum += sloping ? s->y - s->x * s->xy / s->xx : s->y;
+    }
+    double alpha = weight > 0 ? sum / weight : 0;
+    return alpha > 0 ? alpha : 0;
+}
+
+static double cost_of(const hki_fit_sample *samples, uint32_t first, uint32_t last, const line *fit, bool exchanges)
+{
+    double cost = 0, each = exchanges ? fit->both : fit->beta;
     for (uint32_t i = first; i <= last; i++) {
-        double y = (double)samples[i].one_way_ps;
-        double error = (fit->alpha + fit->beta * (double)samples[i].bytes) / y - 1;
+        double y = (double)(exchanges ? samples[i].exchange_ps : samples[i].one_way_ps);
+        double error = y > 0 ? (fit->alpha + each * (double)samples[i].bytes) / y - 1 : 0;
         cost += error * error;
     }
     return cost;
 }
 
-/* The best line with α and β not below 0. */
+/* The best lines with α and β not below 0. */
 static line fit_line(const hki_fit_sample *samples, uint32_t first, uint32_t last)
 {
-    sums s = sum_up(samples, first, last);
-    double determinant = s.w * s.xx - s.x * s.x;
-    line fit = {.alpha = s.y / s.w};
-    if (determinant > 1e-12 * s.w * s.xx) {
-        fit.beta = (s.w * s.xy - s.x * s.y) / determinant;
-        fit.alpha = (s.xx * s.y - s.x * s.xy) / determinant;
-    }
-    if (fit.beta < 0)
-        fit = (line){.alpha = s.y / s.w};
-    if (fit.alpha < 0)
-        fit = (line){.beta = s.xy / s.xx};
-    fit.cost = cost_of(samples, first, last, &fit);
+    sums one_way = sum_up(samples, first, last, false), exchange = sum_up(samples, first, last, true);
+    double alpha = common_alpha(&one_way, &exchange);
+    line fit = {.alpha = alpha, .beta = slope(&one_way, alpha), .both = slope(&exchange, alpha)};
+    fit.cost = cost_of(samples, first, last, &fit, false);
+    double determinant = one_way.w * one_way.xx - one_way.x * one_way.x;
     uint32_t freedom = last - first + 1 > 2 ? last - first - 1 : 1;
     if (determinant > 0)
-        fit.beta_error = sqrt(fit.cost / freedom * s.w / determinant);
+        fit.beta_error = sqrt(fit.cost / freedom * one_way.w / determinant);
     return fit;
 }
 
-/* What a byte costs where both send at the same time, beyond α; errors count relative to the time. 0: not measured. */
-static double both_of(const hki_fit_sample *samples, uint32_t first, uint32_t last, const line *fit)
-{
-    double product = 0, square = 0;
-    for (uint32_t i = first; i <= last; i++) {
-        double time = (double)samples[i].exchange_ps, part = time > 0 ? (double)samples[i].bytes / time : 0;
-        product += time > 0 ? part * (1 - fit->alpha / time) : 0;
-        square += part * part;
-    }
-    return square > 0 && product > 0 ? product / square : 0;
-}
-
-/* A line for messages one way and one for exchanges, from the same α: what both leave. */
+/* What the lines of messages one way and of exchanges leave. */
 static double cost_of_range(const hki_fit_sample *samples, uint32_t first, uint32_t last)
 {
     line fit = fit_line(samples, first, last);
-    double both = both_of(samples, first, last, &fit), cost = fit.cost;
-    for (uint32_t i = first; i <= last; i++)
-        if (samples[i].exchange_ps) {
-            double error = (fit.alpha + both * (double)samples[i].bytes) / (double)samples[i].exchange_ps - 1;
-            cost += error * error;
-        }
-    return cost;
+    return fit.cost + cost_of(samples, first, last, &fit, true);
 }
 
 /* Best cost of the first `end` samples in `parts` ranges, and where the last of them begins. */
@@ -100,7 +104,8 @@ typedef struct table {
     cell cells[HKI_FIGURE_RANGES + 1][HKI_FIT_SAMPLES_MOST + 1];
 } table;
 
-static void fill(table *t, const hki_fit_sample *samples, uint32_t count)
+/* begins: samples from there on are a rendezvous, and are in no range with those before. */
+static void fill(table *t, const hki_fit_sample *samples, uint32_t count, uint32_t begins)
 {
     for (uint32_t end = 0; end <= count; end++)
         t->cells[0][end] = (cell){end ? INFINITY : 0, 0};
@@ -109,7 +114,8 @@ static void fill(table *t, const hki_fit_sample *samples, uint32_t count)
             cell *best = &t->cells[parts][end];
             *best = (cell){INFINITY, 0};
             for (uint32_t begin = 0; begin + RANGE_LEAST <= end; begin++) {
-                if (isinf(t->cells[parts - 1][begin].cost))
+                if (isinf(t->cells[parts - 1][begin].cost) || (begin < begins && end > begins) ||
+                    (begin > 0 && samples[begin].bytes > LAST_BEGIN))
                     continue;
                 double cost = t->cells[parts - 1][begin].cost + cost_of_range(samples, begin, end - 1);
                 if (cost < best->cost)
@@ -165,10 +171,9 @@ static double median(double *values, uint32_t count)
 }
 
 /* What an exchange takes beyond α is both cores moving both messages, if that is clearly more than nβ. */
-static double core_of(const hki_fit_sample *samples, uint32_t first, uint32_t last, const line *fit)
+static double core_of(const line *fit)
 {
-    double both = both_of(samples, first, last, fit);
-    return both > 1.1 * fit->beta ? both / 2 : 0;
+    return fit->both > 1.1 * fit->beta ? fit->both / 2 : 0;
 }
 
 /* A way is occupied for overhead + nβ: what a stream of messages takes for each, without its bytes. */
@@ -200,11 +205,20 @@ static void take_range(const hki_fit_sample *samples, uint32_t first, uint32_t l
                                  .alpha_ps = rounded(fit.alpha),
                                  .beta_ps = rounded(fit.beta * 1024),
                                  .overhead_ps = rounded(overhead_of(samples, first, last, &fit)),
-                                 .core_ps = rounded(core_of(samples, first, last, &fit) * 1024),
+                                 .core_ps = rounded(core_of(&fit) * 1024),
                                  .rendezvous = rendezvous};
     *quality = (hki_fit_quality){.residual = median(residuals, last - first + 1),
                                  .confidence = fit.beta > 0 ? 1.96 * fit.beta_error / fit.beta : 0,
                                  .samples = last - first + 1};
+}
+
+/* Where messages are a rendezvous; 0: nowhere, or too few are on one side for a range. */
+static uint32_t where_rendezvous_begins(const hki_fit_sample *samples, uint32_t count, uint64_t eager)
+{
+    uint32_t begins = 0;
+    while (begins < count && samples[begins].bytes <= eager)
+        begins++;
+    return begins < RANGE_LEAST || count - begins < RANGE_LEAST ? 0 : begins;
 }
 
 static hk_status check(const hki_fit_sample *samples, uint32_t count)
@@ -226,7 +240,7 @@ hk_status hki_fit_link(const hki_fit_sample *samples, uint32_t count, uint64_t e
     table *t = malloc(sizeof *t);
     if (!t)
         return hki_error(HK_ERR_NO_MEMORY, "no memory for a fit");
-    fill(t, samples, count);
+    fill(t, samples, count, where_rendezvous_begins(samples, count, eager));
     double points = count;
     for (uint32_t i = 0; i < count; i++)
         points += samples[i].exchange_ps != 0;

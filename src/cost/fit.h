@@ -1,7 +1,7 @@
 /*
  * Figures from measurements: α and β per range of sizes, piecewise by least squares. Errors count relative to the time,
  * so that 1 % of a microsecond weighs as much as 1 % of a millisecond. Break points are those that fit best, and as few
- * as explain the measurements (Schwarz's criterion).
+ * as explain the measurements (Schwarz's criterion); where messages begin to wait for their receiver is always one.
  */
 #ifndef HKI_COST_FIT_H
 #define HKI_COST_FIT_H
@@ -24,5 +24,16 @@ typedef struct hki_fit_sample {
  * time. */
 hk_status hki_fit_link(const hki_fit_sample *samples, uint32_t count, uint64_t eager, hki_link_figures *figures,
                        hki_fit_quality quality[HKI_FIGURE_RANGES]);
+
+/* Medians of messages of one size, of which every one is of other bytes than the last, out of so much data. */
+typedef struct hki_bulk_sample {
+    uint64_t data; /* of both ranks, if they share a cache: see bulk.h */
+    uint64_t bytes;
+    uint64_t one_way_ps, exchange_ps;
+} hki_bulk_sample;
+
+/* Fits bulk figures of a link, whose ranges are there, to samples of growing data, the first of which are little enough
+ * for caches. The bulk figures stay if there are fewer than two samples; they become zero if bulk takes no longer. */
+void hki_fit_bulk(const hki_bulk_sample *samples, uint32_t count, hki_link_figures *figures);
 
 #endif

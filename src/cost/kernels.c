@@ -13,6 +13,9 @@
 
 /* Three buffers of this size stay in the second cache of current cores: what arrives has just been in a cache, too. */
 enum { OPERAND = 64 << 10, LINE = 64, SAMPLES = 7, CALLS = 16 };
+/* Of copies: in bulk, with the target more than the caches that a core has a share of; and of a MiB out of a few that
+ * have just been written, which only the last cache holds. */
+enum { BULK = 32 << 20, FAR = 1 << 20, FAR_SPAN = 4 << 20, BULK_SAMPLES = 9 };
 
 typedef struct work {
     hki_reducer reducer; /* by it if `reduces`, else a copy */
@@ -72,4 +75,34 @@ hk_status hki_tune_kernels(hki_tune_points *points)
     hk_status status = measure_all(&w, points);
     free(operands);
     return status;
+}
+
+/* The best of a few, each of other bytes than the one before, as far as there are any. */
+static double best_copy_us(unsigned char *memory, size_t bytes, bool stream)
+{
+    double best = 1e30;
+    size_t at = 0;
+    for (int sample = 0; sample < BULK_SAMPLES; sample++) {
+        uint64_t start = hki_now();
+        hki_copy_bytes(memory + at, memory + BULK + at, bytes, stream);
+        double us = (double)(hki_now() - start) / 1e3;
+        best = us < best ? us : best;
+        at = (at + bytes) % (FAR_SPAN > bytes ? FAR_SPAN : bytes);
+    }
+    return best;
+}
+
+hk_status hki_tune_copies_in_bulk(hki_tune_points *points)
+{
+    unsigned char *memory = aligned_alloc(LINE, (size_t)2 * BULK);
+    if (!memory)
+        return hki_error(HK_ERR_NO_MEMORY, "no memory for operands");
+    memset(memory, 0, (size_t)2 * BULK);            /* so that there are pages */
+    double bulk = best_copy_us(memory, BULK, true); /* as the executor copies such a block */
+    memset(memory, 0, FAR_SPAN);
+    memset(memory + BULK, 0, FAR_SPAN);
+    double far = best_copy_us(memory, FAR, false);
+    free(memory);
+    HK_TRY(hki_tune_point_add(points, &(hki_tune_point){.series = HKI_TUNE_COPY_FAR, .bytes = FAR, .us = far}));
+    return hki_tune_point_add(points, &(hki_tune_point){.series = HKI_TUNE_COPY_BULK, .bytes = BULK, .us = bulk});
 }

@@ -57,19 +57,89 @@ static void collect(const hki_tune_points *points, uint32_t link, link_samples *
     }
 }
 
-static hk_status fit_link(const hki_tune_points *points, uint32_t link, hki_origin origin, hki_tuning *tuning)
+/* What is found of one link. */
+typedef struct link_fit {
+    hki_link_figures figures;
+    hki_fit_quality quality[HKI_FIGURE_RANGES];
+    uint64_t longest; /* of the samples */
+} link_fit;
+
+static hk_status fit_samples(const hki_tune_points *points, uint32_t link, link_fit *fit)
 {
     link_samples *all = malloc(sizeof *all);
     if (!all)
         return hki_error(HK_ERR_NO_MEMORY, "no memory for points");
     collect(points, link, all);
+    *fit = (link_fit){.longest = 0};
     hk_status status = HK_OK;
-    if (all->count > 0)
-        status = hki_fit_link(all->items, all->count, all->eager, &tuning->figures.link[link], tuning->quality[link]);
-    if (status == HK_OK && all->count > 0)
-        tuning->figures.link[link].origin = origin;
+    if (all->count > 0) {
+        fit->longest = all->items[all->count - 1].bytes;
+        status = hki_fit_link(all->items, all->count, all->eager, &fit->figures, fit->quality);
+    }
     free(all);
     return status;
+}
+
+/* The worst quality of a fit's ranges, if it is so bad that the fit says nothing: half of the measurements are off by
+ * more than half, or β may be anything where it is most of a message's time. samples = 0: it is not. */
+static hki_fit_quality find_doubt(const link_fit *fit)
+{
+    static const double too_far = 0.5;
+    hki_fit_quality worst = {.samples = 0};
+    for (uint32_t i = 0; i < fit->figures.ranges; i++) {
+        const hki_range_figures *range = &fit->figures.range[i];
+        const hki_fit_quality *quality = &fit->quality[i];
+        uint64_t longest = i + 1 < fit->figures.ranges ? range->upto : fit->longest;
+        bool by_bytes = hki_bytes_ps(longest, range->beta_ps) > range->alpha_ps;
+        if (quality->residual <= too_far && !(by_bytes && quality->confidence > too_far))
+            continue;
+        worst.samples += quality->samples;
+        worst.residual = fmax(worst.residual, quality->residual);
+        worst.confidence = fmax(worst.confidence, quality->confidence);
+    }
+    return worst;
+}
+
+bool hki_tune_is_clear(const hki_tune_points *points, uint32_t link)
+{
+    link_fit fit;
+    return fit_samples(points, link, &fit) == HK_OK && find_doubt(&fit).samples == 0;
+}
+
+/* Samples of both kinds come in turn, from little data to much. */
+static void fit_cold(const hki_tune_points *points, uint32_t link, hki_link_figures *figures)
+{
+    enum { MOST = 32 };
+    hki_bulk_sample samples[MOST];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i + 1 < points->count && count < MOST; i++) {
+        const hki_tune_point *one_way = &points->items[i], *exchange = one_way + 1;
+        if (one_way->link == link && one_way->series == HKI_TUNE_COLD_ONE_WAY &&
+            exchange->series == HKI_TUNE_COLD_EXCHANGE)
+            samples[count++] = (hki_bulk_sample){.data = one_way->data,
+                                                 .bytes = one_way->bytes,
+                                                 .one_way_ps = ps(one_way->us),
+                                                 .exchange_ps = ps(exchange->us)};
+    }
+    hki_fit_bulk(samples, count, figures);
+}
+
+static hk_status fit_link(const hki_tune_points *points, uint32_t link, hki_origin origin, hki_tuning *tuning)
+{
+    link_fit fit;
+    hki_link_figures *figures = &tuning->figures.link[link];
+    HK_TRY(fit_samples(points, link, &fit));
+    if (fit.figures.ranges == 0)
+        return HK_OK;
+    tuning->doubtful[link] = find_doubt(&fit);
+    if (tuning->doubtful[link].samples && origin == HKI_TUNED)
+        return HK_OK;
+    fit.figures.bulk = figures->bulk; /* unless that was measured, too */
+    *figures = fit.figures;
+    figures->origin = origin;
+    fit_cold(points, link, figures);
+    memcpy(tuning->quality[link], fit.quality, sizeof fit.quality);
+    return HK_OK;
 }
 
 /* Ranks nearer to each other than any two CPUs are here share one CPU, or the caches of the nearest: no other figures
@@ -108,6 +178,10 @@ static void fit_reductions(const hki_tune_points *points, hki_origin origin, hki
             copy_us = point->us / kib;
             figures->copy_ps = ps(copy_us);
         }
+        if (point->series == HKI_TUNE_COPY_FAR)
+            figures->copy_far_ps = ps(fmax(point->us / kib, copy_us));
+        if (point->series == HKI_TUNE_COPY_BULK)
+            figures->copy_bulk_ps = ps(fmax(point->us / kib - (double)figures->copy_far_ps / 1e6, 0));
         if (point->series != HKI_TUNE_REDUCE || point->type >= HK_TYPE_COUNT || point->operators >= HKI_OP_CLASSES)
             continue;
         double whole = point->us / kib;
@@ -169,6 +243,22 @@ static void fit_together(const hki_tune_points *points, hki_origin origin, hki_f
     }
 }
 
+/* The mean over kinds of such calls. */
+static void fit_counts(const hki_tune_points *points, hki_origin origin, hki_figures *figures)
+{
+    double us = 0;
+    uint32_t kinds = 0;
+    for (uint32_t i = 0; i < points->count; i++)
+        if (points->items[i].series == HKI_TUNE_COUNTS) {
+            us += points->items[i].us;
+            kinds++;
+        }
+    if (kinds == 0)
+        return;
+    figures->counts_ps = ps(us / kinds);
+    figures->host_origin = origin;
+}
+
 hk_status hki_tune_fit(const hki_tune_points *points, hki_origin origin, hki_tuning *tuning)
 {
     hki_figures *figures = &tuning->figures;
@@ -176,6 +266,7 @@ hk_status hki_tune_fit(const hki_tune_points *points, hki_origin origin, hki_tun
         HK_TRY(fit_link(points, link, origin, tuning));
     fill_nearer(figures, origin);
     fit_reductions(points, origin, figures);
+    fit_counts(points, origin, figures);
     HK_TRY(fit_turns(points, origin, figures));
     fit_together(points, origin, figures);
     return HK_OK;

@@ -35,6 +35,13 @@ static hk_status read_integer(const hki_json *object, const char *name, const ch
     return HK_OK;
 }
 
+/* The same of what files of earlier versions do not have: the built-in figure stays then. */
+static hk_status read_if_there(const hki_json *object, const char *name, const char *where, const char *member,
+                               uint64_t *result)
+{
+    return hki_json_member(object, member) ? read_integer(object, name, where, member, most_ps, result) : HK_OK;
+}
+
 /* Bytes a second, or 0: never in the way. */
 static hk_status read_rate(const hki_json *object, const char *name, const char *where, const char *member,
                            uint64_t *rate)
@@ -48,6 +55,9 @@ static hk_status read_text(const hki_json *object, const char *name, const char 
     const char *text = hki_json_text(hki_json_member(object, member));
     if (!text || strlen(text) >= bytes)
         return wrong(name, "the document", member, "short text");
+    for (const char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f) /* it is shown on terminals and in logs */
+            return wrong(name, "the document", member, "text without control characters");
     memcpy(to, text, strlen(text) + 1);
     return HK_OK;
 }
@@ -73,6 +83,20 @@ static hk_status read_range(const hki_json *object, const char *name, const char
     return HK_OK;
 }
 
+/* Files of earlier versions have none: nothing is known of it then. */
+static hk_status read_bulk(const hki_json *object, const char *name, const char *where, hki_bulk_figures *bulk)
+{
+    const hki_json *found = hki_json_member(object, "bulk");
+    *bulk = (hki_bulk_figures){0};
+    if (!found)
+        return HK_OK;
+    HK_TRY(read_integer(found, name, where, "from", INT64_MAX, &bulk->from));
+    HK_TRY(read_integer(found, name, where, "full", INT64_MAX, &bulk->full));
+    HK_TRY(read_integer(found, name, where, "beta_ps_per_kib", most_ps, &bulk->beta_ps));
+    HK_TRY(read_integer(found, name, where, "core_ps_per_kib", most_ps, &bulk->core_ps));
+    return bulk->full > bulk->from ? HK_OK : wrong(name, where, "full", "size above that of \"from\"");
+}
+
 static hk_status read_link(const hki_json *object, const char *name, hki_tuning *tuning)
 {
     const char *class = hki_json_text(hki_json_member(object, "class"));
@@ -91,7 +115,7 @@ static hk_status read_link(const hki_json *object, const char *name, hki_tuning 
         if (!grows || last != (figures->range[i].upto == UINT64_MAX))
             return wrong(name, class, "upto", "size above the one before, or null in the last range alone");
     }
-    return HK_OK;
+    return read_bulk(object, name, class, &figures->bulk);
 }
 
 static hk_status read_gamma(const hki_json *object, const char *name, hki_figures *figures)
@@ -117,7 +141,10 @@ static hk_status read_reduction(const hki_json *document, const char *name, hki_
     for (size_t i = 0; i < hki_json_count(gamma); i++)
         HK_TRY(read_gamma(hki_json_item(gamma, i), name, figures));
     figures->reduce_origin = HKI_TUNED;
-    return read_integer(document, name, "the document", "copy_ps_per_kib", most_ps, &figures->copy_ps);
+    HK_TRY(read_integer(document, name, "the document", "copy_ps_per_kib", most_ps, &figures->copy_ps));
+    figures->copy_far_ps = figures->copy_ps;
+    HK_TRY(read_if_there(document, name, "the document", "copy_far_ps_per_kib", &figures->copy_far_ps));
+    return read_if_there(document, name, "the document", "copy_bulk_ps_per_kib", &figures->copy_bulk_ps);
 }
 
 static hk_status read_host(const hki_json *document, const char *name, hki_figures *figures)
@@ -128,6 +155,7 @@ static hk_status read_host(const hki_json *document, const char *name, hki_figur
     figures->host_origin = HKI_TUNED;
     HK_TRY(read_integer(host, name, "host", "step_ps", most_ps, &figures->step_ps));
     HK_TRY(read_integer(host, name, "host", "switch_ps", most_ps, &figures->switch_ps));
+    HK_TRY(read_if_there(host, name, "host", "counts_ps", &figures->counts_ps));
     HK_TRY(read_rate(host, name, "host", "memory_rate", &figures->memory_rate));
     return read_rate(host, name, "host", "nic_rate", &figures->nic_rate);
 }
@@ -193,6 +221,30 @@ static void write_link(hki_json *links, const hki_tuning *tuning, int link)
         hki_json_put_number(one, "confidence", quality->confidence);
         hki_json_put_integer(one, "samples", quality->samples);
     }
+    if (figures->bulk.full == 0)
+        return;
+    hki_json *bulk = hki_json_put_object(object, "bulk");
+    hki_json_put_integer(bulk, "from", (int64_t)figures->bulk.from);
+    hki_json_put_integer(bulk, "full", (int64_t)figures->bulk.full);
+    hki_json_put_integer(bulk, "beta_ps_per_kib", (int64_t)figures->bulk.beta_ps);
+    hki_json_put_integer(bulk, "core_ps_per_kib", (int64_t)figures->bulk.core_ps);
+}
+
+/* Links that were measured, with what is not believed: who reads the file sees why they are not in it. */
+static void write_doubts(hki_json *document, const hki_tuning *tuning)
+{
+    hki_json *doubts = NULL;
+    for (int link = 0; link < HKI_LINK_CLASSES; link++) {
+        const hki_fit_quality *worst = &tuning->doubtful[link];
+        if (!worst->samples)
+            continue;
+        doubts = doubts ? doubts : hki_json_put_array(document, "not_believed");
+        hki_json *one = hki_json_add_object(doubts);
+        hki_json_put_text(one, "class", hki_link_class_name((hki_link_class)link));
+        hki_json_put_number(one, "residual", worst->residual);
+        hki_json_put_number(one, "confidence", worst->confidence);
+        hki_json_put_integer(one, "samples", worst->samples);
+    }
 }
 
 static void write_reduction(hki_json *document, const hki_figures *figures)
@@ -205,6 +257,8 @@ static void write_reduction(hki_json *document, const hki_figures *figures)
             hki_json_put_integer(one, hki_op_class_name((hki_op_class)i), (int64_t)figures->gamma_ps[type][i]);
     }
     hki_json_put_integer(document, "copy_ps_per_kib", (int64_t)figures->copy_ps);
+    hki_json_put_integer(document, "copy_far_ps_per_kib", (int64_t)figures->copy_far_ps);
+    hki_json_put_integer(document, "copy_bulk_ps_per_kib", (int64_t)figures->copy_bulk_ps);
 }
 
 static void write_host(hki_json *document, const hki_figures *figures)
@@ -212,6 +266,7 @@ static void write_host(hki_json *document, const hki_figures *figures)
     hki_json *host = hki_json_put_object(document, "host");
     hki_json_put_integer(host, "step_ps", (int64_t)figures->step_ps);
     hki_json_put_integer(host, "switch_ps", (int64_t)figures->switch_ps);
+    hki_json_put_integer(host, "counts_ps", (int64_t)figures->counts_ps);
     hki_json_put_integer(host, "memory_rate", (int64_t)figures->memory_rate);
     hki_json_put_integer(host, "nic_rate", (int64_t)figures->nic_rate);
 }
@@ -242,6 +297,7 @@ hk_status hki_tuning_write(hki_tuning *tuning, const char *path)
     for (int link = 0; link < HKI_LINK_CLASSES; link++)
         if (tuning->figures.link[link].origin != HKI_BUILT_IN)
             write_link(links, tuning, link);
+    write_doubts(document, tuning);
     if (tuning->figures.reduce_origin != HKI_BUILT_IN)
         write_reduction(document, &tuning->figures);
     if (tuning->figures.host_origin != HKI_BUILT_IN)

@@ -19,9 +19,11 @@ typedef struct hki_fit_quality {
 typedef struct hki_tuning {
     hki_figures figures; /* built in where the file says nothing */
     hki_fit_quality quality[HKI_LINK_CLASSES][HKI_FIGURE_RANGES];
-    char machine[HKI_MACHINE_BYTES]; /* hki_machine_id() there */
-    char date[HKI_DATE_BYTES];       /* ISO 8601 */
-    char version[16];                /* of Hocket */
+    hki_fit_quality doubtful[HKI_LINK_CLASSES]; /* worst of what was measured of a link and contradicts itself, so that
+                                                   a file is without. samples = 0: there is nothing such */
+    char machine[HKI_MACHINE_BYTES];            /* hki_machine_id() there */
+    char date[HKI_DATE_BYTES];                  /* ISO 8601 */
+    char version[16];                           /* of Hocket */
 } hki_tuning;
 
 /* Reads a file, or a document in memory that `name` stands for. Every value is checked. HK_ERR_ARGUMENT (names file and

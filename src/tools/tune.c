@@ -113,9 +113,13 @@ static int finish(const hki_tune_options *options, hki_tune_points *points)
     *tuning = (hki_tuning){.figures = hki_figures_built_in};
     hk_status status = hki_tune_kernels(points);
     if (status == HK_OK)
-        status = hki_tune_fit(points, HKI_TUNED, tuning);
+        status = hki_tune_copies_in_bulk(points);
     if (status == HK_OK)
+        status = hki_tune_fit(points, HKI_TUNED, tuning);
+    if (status == HK_OK) {
         hki_tune_report(stdout, tuning);
+        hki_tune_report_doubts(stderr, tuning);
+    }
     if (status == HK_OK && !path && hki_tuning_cache_path(cache, sizeof cache, true))
         path = cache;
     if (status == HK_OK && path)

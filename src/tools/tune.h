@@ -39,5 +39,7 @@ bool hki_tune_point_read(const char *line, hki_tune_point *point);
 
 /* For people: figures, how sure they are, and how well they fit. */
 void hki_tune_report(FILE *out, const hki_tuning *tuning);
+/* Which links keep the figures that they had, because what was measured contradicts itself. */
+void hki_tune_report_doubts(FILE *out, const hki_tuning *tuning);
 
 #endif

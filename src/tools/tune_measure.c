@@ -16,22 +16,26 @@
 typedef struct duet {
     hki_duet pair;
     hki_tune_series series; /* what is measured now */
+    size_t span;            /* of buffers, of cold messages */
+    const hki_bench_buffers *buffers;
+    int value; /* written last */
 } duet;
 
 typedef struct job {
     hki_tune_points *points;
     const hki_tune_watcher *watcher;
     uint32_t done, all; /* of the points that this job takes */
+    double longest_us;  /* of a message of the link that is measured */
     bool quick;
     hki_bench_buffers buffers;
 } job;
 
 enum { SMALLEST = 8, TURN_RANKS_BYTES = 8, TOGETHER_BYTES = 4 << 20 };
 
-static uint64_t largest(void)
-{
-    return UINT64_C(64) << 20; /* what `hocket bench` measures */
-}
+/* Messages up to a length from which on time grows with it; what more data take is told by cold messages: of those
+ * data, up to what no cache holds, a few MiB are moved, which is often done before the system gives the core to
+ * somebody else. */
+enum { LONGEST = 4 << 20, COLD = 4 << 20, LEAST_DATA = 16 << 20, MOST_DATA = 128 << 20 };
 
 static bool complain(const char *what)
 {
@@ -46,12 +50,40 @@ static int call(void *context, const hki_bench_cell *cell, void *send, void *rec
     const duet *d = context;
     if (d->series == HKI_TUNE_TURNS)
         return (int)hk_allreduce(send, recv, cell->count, cell->type, cell->op, d->pair.comm);
-    return (int)hki_duet_call(&d->pair, d->series, send, recv, cell->count, cell->type);
+    hki_tune_series series = d->series == HKI_TUNE_COLD_ONE_WAY    ? HKI_TUNE_ONE_WAY
+                             : d->series == HKI_TUNE_COLD_EXCHANGE ? HKI_TUNE_EXCHANGE
+                                                                   : d->series;
+    return (int)hki_duet_call(&d->pair, series, send, recv, cell->count, cell->type);
+}
+
+static bool is_cold(const duet *d)
+{
+    return d->series == HKI_TUNE_COLD_ONE_WAY || d->series == HKI_TUNE_COLD_EXCHANGE;
 }
 
 static int barrier(void *context)
 {
     return (int)hk_barrier(((duet *)context)->pair.comm);
+}
+
+/* Before a cold call: all data of a call of so much are written, what is received longest ago and what is sent in the
+ * order in which it is sent, so that a short message of their first bytes meets memory and caches as it would in the
+ * long one. */
+static int write_all(void *context)
+{
+    duet *d = context;
+    char *input = (char *)d->buffers->input;
+    if (d->series == HKI_TUNE_COLD_ONE_WAY) {
+        memset(d->buffers->output, ++d->value, d->span);
+        memset(input, d->value, d->span);
+        return barrier(context);
+    }
+    size_t own = hk_comm_rank(d->pair.comm) == 0 ? 0 : COLD; /* blocks of both ranks, in turn */
+    for (size_t at = COLD - own; at < d->span; at += (size_t)2 * COLD)
+        memset(input + at, ++d->value, COLD);
+    for (size_t at = own; at < d->span; at += (size_t)2 * COLD)
+        memset(input + at, d->value, COLD);
+    return barrier(context);
 }
 
 static int maximum(void *context, double *values, int count)
@@ -73,7 +105,7 @@ static hki_bench_library library_of(duet *d)
                                .ranks = hk_comm_size(d->pair.comm),
                                .in_place = HK_IN_PLACE,
                                .call = call,
-                               .barrier = barrier,
+                               .barrier = is_cold(d) ? write_all : barrier,
                                .maximum = maximum,
                                .error = error};
 }
@@ -93,6 +125,7 @@ static hki_bench_request request_for(const duet *d, const hki_tune_point *point)
     request.bytes = point->bytes;
     switch (point->series) {
     case HKI_TUNE_ONE_WAY:
+    case HKI_TUNE_COLD_ONE_WAY:
         request.kind = HKI_BENCH_PINGPONG; /* there and back: the loop halves it */
         break;
     case HKI_TUNE_STREAM:
@@ -109,22 +142,32 @@ static hki_bench_request request_for(const duet *d, const hki_tune_point *point)
     return request;
 }
 
-/* Measures one point among the ranks of d, and adds it. */
+static hki_bench_effort effort_for(const job *j, const hki_tune_point *point)
+{
+    enum { COLD_CALLS = 16, QUICK_CALLS = 6 };
+    hki_bench_effort effort = {.box = j->quick ? 0.005 : 0.03, .warmup = -1};
+    if (point->data) /* whose writing takes most of the time */
+        effort.iterations = j->quick ? QUICK_CALLS : COLD_CALLS;
+    return effort;
+}
+
+/* Measures one point among the ranks of d, and adds it: of its samples the lower quartile, since what disturbs a call
+ * only ever makes it longer. */
 static bool take(job *j, duet *d, hki_tune_point point)
 {
     const hki_bench_request request = request_for(d, &point);
-    const hki_bench_effort effort = {.box = j->quick ? 0.005 : 0.03, .warmup = -1};
+    const hki_bench_effort effort = effort_for(j, &point);
+    d->series = (hki_tune_series)point.series;
     const hki_bench_library library = library_of(d);
     hki_bench_cell cell;
     hki_bench_result result;
-    d->series = (hki_tune_series)point.series;
     if (!hki_bench_cell_make(&request, &cell)) {
         fprintf(stderr, "hocket tune: no memory for a cell\n");
         return false;
     }
     bool done = hki_bench_measure(&library, &cell, &effort, &j->buffers, &result) == 0;
     hki_bench_cell_clear(&cell);
-    point.us = result.time.p50;
+    point.us = point.data ? result.time.min : result.time.p25;
     if (++j->done <= j->all)
         j->watcher->measured(j->watcher->context, j->done, j->all);
     return done && add_point(j, &point);
@@ -135,7 +178,7 @@ static bool take(job *j, duet *d, hki_tune_point point)
 static uint32_t sizes_of(void)
 {
     uint32_t count = 0;
-    for (uint64_t bytes = SMALLEST; bytes <= largest(); bytes *= 2)
+    for (uint64_t bytes = SMALLEST; bytes <= LONGEST; bytes *= 2)
         count++;
     return count;
 }
@@ -143,17 +186,117 @@ static uint32_t sizes_of(void)
 /* Larger messages are not measured once one takes so long: slow links have shown their bandwidth by then. */
 static const double enough_us = 60000;
 
-static bool measure_link(job *j, duet *d, uint32_t link)
+static bool measure_sizes(job *j, duet *d, uint32_t link)
 {
-    double longest = 0;
-    for (uint64_t bytes = SMALLEST; bytes <= largest() && longest < enough_us; bytes *= 2)
+    j->longest_us = 0;
+    for (uint64_t bytes = SMALLEST; bytes <= LONGEST && j->longest_us < enough_us; bytes *= 2)
         for (uint32_t series = HKI_TUNE_ONE_WAY; series <= HKI_TUNE_STREAM; series++) {
             if (!take(j, d, (hki_tune_point){.series = series, .link = link, .bytes = bytes}))
                 return false;
-            longest = j->points->items[j->points->count - 1].us; /* the same on both ranks */
+            j->longest_us = j->points->items[j->points->count - 1].us; /* the same on both ranks */
         }
     return add_point(
         j, &(hki_tune_point){.series = HKI_TUNE_LIMIT, .link = link, .bytes = hki_duet_eager_limit(&d->pair)});
+}
+
+/* Keeps the lower of two measurements of a point: those from `again` on are of points before. */
+static void keep_lower(hki_tune_points *points, uint32_t first, uint32_t again)
+{
+    for (uint32_t i = again; i < points->count; i++)
+        for (uint32_t k = first; k < again; k++) {
+            hki_tune_point *former = &points->items[k];
+            const hki_tune_point *point = &points->items[i];
+            if (former->series == point->series && former->bytes == point->bytes && former->link == point->link &&
+                point->us < former->us)
+                former->us = point->us;
+        }
+    points->count = again;
+}
+
+/* A rank sends from one buffer and receives into the other, or exchanges within one. Links that are much slower than
+ * memory do not tell where data lie. */
+static bool measure_cold(job *j, duet *d, uint32_t link)
+{
+    static const double slow_us = 10000;
+    uint32_t sharers = link <= HKI_LINK_L3 || link == HKI_LINK_LOOPBACK ? 2 : 1; /* of a cache */
+    if (j->longest_us > slow_us)
+        return true;
+    for (uint64_t data = LEAST_DATA; data <= MOST_DATA / 2 * sharers; data *= 2)
+        for (uint32_t series = HKI_TUNE_COLD_ONE_WAY; series <= HKI_TUNE_COLD_EXCHANGE; series++) {
+            d->span = (size_t)data / sharers / (series == HKI_TUNE_COLD_ONE_WAY ? 2 : 1);
+            if (!take(j, d, (hki_tune_point){.series = series, .link = link, .bytes = COLD, .data = data}))
+                return false;
+        }
+    return true;
+}
+
+/* Whether rank 0 of the two thinks so: both are to go on alike. */
+static bool is_clear(const job *j, const duet *d, uint32_t link, bool *clear)
+{
+    uint8_t told = hki_tune_is_clear(j->points, link);
+    if (hk_broadcast(&told, 1, HK_UINT8, 0, d->pair.comm) != HK_OK)
+        return complain("whether measurements are clear");
+    *clear = told;
+    return true;
+}
+
+/* Again, if something else kept the machine busy. */
+static bool measure_link(job *j, duet *d, uint32_t link)
+{
+    enum { ATTEMPTS = 3 };
+    bool clear = false;
+    uint32_t first = j->points->count;
+    for (int attempt = 0; attempt < ATTEMPTS && !clear; attempt++) {
+        uint32_t again = j->points->count;
+        if (!measure_sizes(j, d, link))
+            return false;
+        if (attempt > 0)
+            keep_lower(j->points, first, again);
+        if (!is_clear(j, d, link, &clear))
+            return false;
+    }
+    return true;
+}
+
+/* ---- counts ---- */
+
+static bool measure_kind(const job *j, const hki_bench_library *library, hki_bench_kind kind, double *us)
+{
+    enum { SMALL = 8 };
+    const hki_bench_request request = {.kind = kind,
+                                       .rank = library->rank,
+                                       .ranks = library->ranks,
+                                       .type = HK_FLOAT32,
+                                       .op = HK_SUM,
+                                       .bytes = SMALL * (uint64_t)library->ranks};
+    const hki_bench_effort effort = {.box = j->quick ? 0.005 : 0.03, .warmup = -1, .paced = true};
+    hki_bench_cell cell;
+    hki_bench_result result;
+    if (!hki_bench_cell_make(&request, &cell))
+        return false;
+    bool done = hki_bench_measure(library, &cell, &effort, &j->buffers, &result) == 0;
+    hki_bench_cell_clear(&cell);
+    *us = result.time.p25;
+    return done;
+}
+
+/* Of collectives of which all ranks know the counts, and of which the root alone does. */
+static bool measure_counts(job *j, const duet *d, uint32_t link)
+{
+    static const hki_bench_kind kinds[][2] = {{HKI_BENCH_ALLGATHER, HKI_BENCH_ALLGATHERV},
+                                              {HKI_BENCH_GATHER, HKI_BENCH_GATHERV}};
+    hki_bench_library library;
+    hki_bench_hocket(d->pair.comm, false, &library);
+    hki_bench_hocket_pace(&library, d->pair.back);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        double equal, counted;
+        if (!measure_kind(j, &library, kinds[i][0], &equal) || !measure_kind(j, &library, kinds[i][1], &counted))
+            return false;
+        hki_tune_point point = {.series = HKI_TUNE_COUNTS, .link = link, .us = counted > equal ? counted - equal : 0};
+        if (!add_point(j, &point))
+            return false;
+    }
+    return true;
 }
 
 static bool open_duet(duet *d, hk_comm *comm)
@@ -169,14 +312,17 @@ static bool close_duet(duet *d)
 /* What the two ranks of a pair do. */
 static bool measure_pair(job *j, hk_comm *comm, uint32_t link)
 {
-    duet d;
+    duet d = {.value = 0};
     if (!open_duet(&d, comm))
         return false;
+    d.buffers = &j->buffers;
     const hki_bench_library library = library_of(&d);
-    bool good = hki_bench_buffers_make(&library, 2 * (size_t)largest(), 2 * (size_t)largest(), &j->buffers);
+    bool good = hki_bench_buffers_make(&library, MOST_DATA / 2, MOST_DATA / 2, &j->buffers);
     if (!good)
         fprintf(stderr, "hocket tune: no memory for buffers\n");
-    good = good && measure_link(j, &d, link);
+    good = good && measure_link(j, &d, link) && measure_cold(j, &d, link);
+    if (link <= HKI_LINK_HOST) /* elsewhere it would not show */
+        good = good && measure_counts(j, &d, link);
     hki_bench_buffers_free(&library, &j->buffers);
     return close_duet(&d) && good;
 }
@@ -238,7 +384,7 @@ static bool measure_pairs(job *j, hk_comm *comm)
 /* One round of messages among more ranks than CPUs. */
 static bool measure_turns(job *j, hk_comm *comm)
 {
-    duet d;
+    duet d = {.value = 0};
     j->all = 1;
     if (!open_duet(&d, comm))
         return false;
@@ -259,7 +405,7 @@ static bool measure_together(job *j, hk_comm *comm)
 {
     uint32_t rank = (uint32_t)hk_comm_rank(comm), last = j->points->count;
     hk_comm *two = NULL;
-    duet d;
+    duet d = {.value = 0};
     j->all = 1;
     if (hk_comm_split(comm, (int)(rank / 2), (int)rank, &two) != HK_OK || !open_duet(&d, two))
         return complain("a communicator of two");

@@ -40,19 +40,26 @@ export XDG_CACHE_HOME=$work/cache
 "$HOCKET_PROGRAM" tune --quick -n 2 >tune.txt 2>tune.log || fail "tune: $(cat tune.log)"
 file=$(ls cache/hocket/tuning-*.json)
 grep -q "written to .*$file" tune.txt || fail "where it is: $(cat tune.txt)"
+! grep -q not_believed "$file" || grep -q 'contradict each other' tune.log || fail "silent doubts: $(cat tune.log)"
 python3 - "$file" <<'PYTHON' || fail "the file: $(cat "$file")"
 import json, sys
 found = json.load(open(sys.argv[1]))
 links = {link["class"]: link["ranges"] for link in found["links"]}
-assert "loopback" in links and set(links) & {"l2", "l3", "numa", "package", "host"}, links
+doubts = {link["class"]: link for link in found.get("not_believed", [])} # a machine may be too busy to tell
+assert not set(links) & set(doubts), (links, doubts)
+assert "loopback" in {**links, **doubts} and {**links, **doubts}.keys() & {"l2", "l3", "numa", "package", "host"}, links
+assert all(one["residual"] > 0.5 or one["confidence"] > 0.5 for one in doubts.values()), doubts
 for ranges in links.values():
     for one in ranges:
         assert one["alpha_ps"] >= one["overhead_ps"] >= 0 and one["beta_ps_per_kib"] >= 0, one
         assert one["samples"] == 0 or one["samples"] >= 2 and one["residual"] >= 0, one
-assert any(one["samples"] for ranges in links.values() for one in ranges), links
+assert doubts or any(one["samples"] for ranges in links.values() for one in ranges), links
+for link in found["links"]:
+    bulk = link.get("bulk", {"from": 0, "full": 1})
+    assert bulk["full"] > bulk["from"] >= 0, link
 gamma = found["gamma_ps_per_kib"]
 assert len(gamma) == 12 and all(one["add"] > 0 and one["compare"] > 0 for one in gamma), gamma
-assert found["copy_ps_per_kib"] > 0 and found["host"]["switch_ps"] > 0, found
+assert found["copy_far_ps_per_kib"] >= found["copy_ps_per_kib"] > 0 and found["host"]["switch_ps"] > 0, found
 assert found["machine"] and found["date"] and found["version"], found
 PYTHON
 "$HOCKET_PROGRAM" explain allreduce >explain.txt
@@ -63,7 +70,8 @@ HOCKET_TUNING=none "$HOCKET_PROGRAM" explain allreduce | grep -q 'tuned' && fail
 # Under a launcher it measures what is between the ranks, by the transport that is asked for.
 "$HOCKET_PROGRAM" run -n 2 -- "$HOCKET_PROGRAM" tune --quick --transport tcp -o tcp.json >out 2>err ||
     fail "under a launcher: $(cat err)"
-python3 -c 'import json; assert [l["class"] for l in json.load(open("tcp.json"))["links"]] == ["loopback"]' ||
+python3 -c 'import json; f = json.load(open("tcp.json"))
+assert [l["class"] for l in f["links"] + f.get("not_believed", [])] == ["loopback"]' ||
     fail "links of ranks: $(cat tcp.json)"
 
 echo "tune: well"

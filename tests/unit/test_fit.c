@@ -6,9 +6,11 @@
 
 #include <cmocka.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "cost/fit.h"
+#include "cost/points.h"
 
 /* Sizes from 8 bytes in steps of √2, times of `ranges` ranges, moved up and down by `noise` percent in turn. */
 static uint32_t measure(const hki_range_figures *ranges, uint32_t count, double noise, hki_fit_sample *samples)
@@ -127,6 +129,93 @@ static void what_cannot_be_fitted_is_refused(void **state)
     assert_int_equal(hki_fit_link(samples, count, 0, &figures, quality), HK_ERR_ARGUMENT);
 }
 
+/* Cold messages of a MiB out of more and more data, of a link with these bulk figures. */
+static uint32_t measure_cold(const hki_link_figures *link, hki_bulk_sample *samples)
+{
+    const hki_range_figures *range = &link->range[0];
+    uint32_t made = 0;
+    for (uint64_t data = 4 << 20; data <= 128 << 20; data *= 2) {
+        uint64_t part = link->bulk.full == 0      ? 0
+                        : data <= link->bulk.from ? 0
+                        : data >= link->bulk.full
+                            ? 1024
+                            : (data - link->bulk.from) * 1024 / (link->bulk.full - link->bulk.from);
+        samples[made++] = (hki_bulk_sample){
+            .data = data,
+            .bytes = 1 << 20,
+            .one_way_ps = range->alpha_ps + 1024 * (range->beta_ps + link->bulk.beta_ps * part / 1024),
+            .exchange_ps = range->alpha_ps + 1024 * 2 * (range->core_ps + link->bulk.core_ps * part / 1024)};
+    }
+    return made;
+}
+
+static void bulk_is_found_by_how_much_data_there_is(void **state)
+{
+    (void)state;
+    hki_link_figures link = {.ranges = 1, .range = {{UINT64_MAX, 700000, 32000, 0, 25000, true}}}, found = link;
+    link.bulk = (hki_bulk_figures){.from = 16 << 20, .full = 64 << 20, .beta_ps = 40000, .core_ps = 30000};
+    hki_bulk_sample samples[16];
+    uint32_t count = measure_cold(&link, samples);
+    hki_fit_bulk(samples, count, &found);
+    assert_int_equal(found.bulk.from, link.bulk.from);
+    assert_int_equal(found.bulk.full, link.bulk.full);
+    expect_near(found.bulk.beta_ps, link.bulk.beta_ps, 1);
+    expect_near(found.bulk.core_ps, link.bulk.core_ps, 1);
+    hki_fit_bulk(samples, 1, &found); /* which says nothing */
+    assert_int_equal(found.bulk.full, link.bulk.full);
+    link.bulk = (hki_bulk_figures){0};
+    hki_fit_bulk(samples, measure_cold(&link, samples), &found);
+    assert_int_equal(found.bulk.full, 0);
+}
+
+/* Ranges do not hold both kinds of messages, though one line explains all of them. */
+static void messages_that_wait_are_a_range_of_their_own(void **state)
+{
+    (void)state;
+    const hki_range_figures one = {UINT64_MAX, 1000000, 40960, 500000, 30720, false};
+    hki_fit_sample samples[HKI_FIT_SAMPLES_MOST];
+    hki_fit_quality quality[HKI_FIGURE_RANGES];
+    hki_link_figures figures;
+    uint32_t count = measure(&one, 1, 0, samples);
+    assert_int_equal(hki_fit_link(samples, count, 32768, &figures, quality), HK_OK);
+    assert_int_equal(figures.ranges, 2);
+    assert_true(figures.range[0].upto <= 32768 && figures.range[0].upto > 32768 / 2);
+    assert_true(!figures.range[0].rendezvous && figures.range[1].rendezvous);
+}
+
+/* Points of a link, one of every so many by this factor too long. */
+static void add_link(hki_tune_points *points, uint32_t link, double factor)
+{
+    uint32_t made = 0;
+    for (uint64_t bytes = 8; bytes <= 4 << 20; bytes *= 2, made++)
+        for (uint32_t series = HKI_TUNE_ONE_WAY; series <= HKI_TUNE_STREAM; series++) {
+            double us = (0.3 + (double)bytes * 30e-6) * (made % 2 ? factor : 1);
+            const hki_tune_point point = {.series = series, .link = link, .bytes = bytes, .us = us};
+            assert_int_equal(hki_tune_point_add(points, &point), HK_OK);
+        }
+}
+
+static void what_contradicts_itself_is_not_believed(void **state)
+{
+    (void)state;
+    hki_tune_points *points = calloc(1, sizeof *points);
+    hki_tuning *tuning = calloc(1, sizeof *tuning);
+    tuning->figures = hki_figures_built_in;
+    add_link(points, HKI_LINK_L3, 1);
+    add_link(points, HKI_LINK_LOOPBACK, 9);
+    assert_true(hki_tune_is_clear(points, HKI_LINK_L3));
+    assert_false(hki_tune_is_clear(points, HKI_LINK_LOOPBACK));
+    assert_int_equal(hki_tune_fit(points, HKI_TUNED, tuning), HK_OK);
+    assert_int_equal(tuning->figures.link[HKI_LINK_L3].origin, HKI_TUNED);
+    assert_int_equal(tuning->doubtful[HKI_LINK_L3].samples, 0);
+    assert_memory_equal(&tuning->figures.link[HKI_LINK_LOOPBACK], &hki_figures_built_in.link[HKI_LINK_LOOPBACK],
+                        sizeof(hki_link_figures));
+    assert_true(tuning->doubtful[HKI_LINK_LOOPBACK].samples > 0);
+    assert_true(tuning->doubtful[HKI_LINK_LOOPBACK].residual > 0.5);
+    free(tuning);
+    free(points);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,6 +224,9 @@ int main(void)
         cmocka_unit_test(noise_makes_no_ranges),
         cmocka_unit_test(noise_at_the_ends_does_not_make_messages_free),
         cmocka_unit_test(what_cannot_be_fitted_is_refused),
+        cmocka_unit_test(bulk_is_found_by_how_much_data_there_is),
+        cmocka_unit_test(messages_that_wait_are_a_range_of_their_own),
+        cmocka_unit_test(what_contradicts_itself_is_not_believed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,6 +51,11 @@ static hki_tuning example(void)
     tuning.figures.link[HKI_LINK_L3] = (hki_link_figures){.ranges = 2, .origin = HKI_TUNED};
     tuning.figures.link[HKI_LINK_L3].range[0] = (hki_range_figures){4096, 123456, 78910, 1112, 1314, false};
     tuning.figures.link[HKI_LINK_L3].range[1] = (hki_range_figures){UINT64_MAX, 2223334, 5556, 777, 0, true};
+    tuning.figures.link[HKI_LINK_L3].bulk = (hki_bulk_figures){16 << 20, 64 << 20, 4321, 1234};
+    tuning.figures.copy_far_ps = 23456;
+    tuning.figures.copy_bulk_ps = 34567;
+    tuning.figures.counts_ps = 345678;
+    tuning.doubtful[HKI_LINK_HOST] = (hki_fit_quality){0.75, 4, 8};
     tuning.quality[HKI_LINK_L3][1] = (hki_fit_quality){0.25, 0.125, 9};
     tuning.figures.gamma_ps[HK_FLOAT64][HKI_OPS_COMPARE] = 4321;
     tuning.figures.reduce_origin = HKI_TUNED;
@@ -73,6 +78,9 @@ static void what_is_written_is_read_again(void **state)
     assert_memory_equal(&found.figures.link, &made.figures.link, sizeof made.figures.link);
     assert_memory_equal(&found.figures.gamma_ps, &made.figures.gamma_ps, sizeof made.figures.gamma_ps);
     assert_int_equal(found.figures.switch_ps, 987654);
+    assert_int_equal(found.figures.counts_ps, 345678);
+    assert_int_equal(found.figures.copy_far_ps, 23456);
+    assert_int_equal(found.figures.copy_bulk_ps, 34567);
     assert_int_equal(found.figures.link[HKI_LINK_TCP].origin, HKI_BUILT_IN);
     assert_int_equal(found.quality[HKI_LINK_L3][1].samples, 9);
     assert_true(found.quality[HKI_LINK_L3][1].confidence == 0.125);
@@ -117,6 +125,10 @@ static void nonsense_is_refused_by_name(void **state)
         {"{}", "format"},
         {"{\"format\": \"hocket-tuning-9\"}", "format"},
         {"{\"format\": \"hocket-tuning-1\"}", "machine"},
+        {"{\"format\": \"hocket-tuning-1\", \"machine\": \"m\", \"date\": \"\\u001b[2J\", \"version\": \"v\"}", "date"},
+        {HEAD ", \"links\": [{\"class\": \"tcp\", \"ranges\": [{" RANGE "}], \"bulk\": {\"from\": 9, \"full\": 9,"
+              " \"beta_ps_per_kib\": 1, \"core_ps_per_kib\": 1}}]}",
+         "full"},
         {HEAD ", \"links\": [{\"class\": \"warp\"}]}", "class"},
         {HEAD ", \"links\": [{\"class\": \"tcp\", \"ranges\": []}]}", "ranges"},
         {HEAD ", \"links\": [{\"class\": \"tcp\", \"ranges\": [{" RANGE ", \"upto\": 5}]}]}", "upto"},
