@@ -366,8 +366,8 @@ static void log_late(hk_request *request, double elapsed)
     hki_inquiry_free(request);
 }
 
-/* What is kept of other messages must not keep away the one that this operation waits for. */
-static void relieve(const hk_request *request)
+/* Marks the ranks whose messages this operation waits for. */
+static void note_awaited(const hk_request *request)
 {
     enum { MOST = 64 };
     const hk_comm *comm = request->comm;
@@ -377,10 +377,22 @@ static void relieve(const hk_request *request)
     else if (request->kind == HKI_REQUEST_RECV && request->peer >= 0)
         ranks[count++] = (uint32_t)request->peer;
     for (uint32_t i = 0; i < count; i++)
-        hki_channel_relieve(hki_comm_channel(comm, ranks[i]));
+        hki_comm_channel(comm, ranks[i])->awaited = true;
     bool any_source = request->kind == HKI_REQUEST_RECV && request->peer < 0;
     for (uint32_t rank = 0; any_source && rank < comm->size; rank++)
-        hki_channel_relieve(hki_comm_channel(comm, rank));
+        hki_comm_channel(comm, rank)->awaited = true;
+}
+
+/* What is kept of other messages must not keep away those that are awaited. Once for each rank, not for each operation:
+ * it goes through all that is kept, and there may be thousands of both. */
+static void relieve_awaited(hki_endpoint *endpoint)
+{
+    for (uint32_t rank = 0; rank < endpoint->ranks; rank++) {
+        hki_channel *channel = &endpoint->channels[rank];
+        if (channel->awaited)
+            hki_channel_relieve(channel);
+        channel->awaited = false;
+    }
 }
 
 /* Whether others may be asked about this operation in this look: takes one of `questions` for a collective, since a
@@ -399,7 +411,7 @@ static void look_at(hk_request *request, uint64_t now, int *questions)
         request->started = now;
         return;
     }
-    relieve(request);
+    note_awaited(request);
     double elapsed = (double)(now - request->started) / 1e9;
     double limit = request->timeout >= 0 ? request->timeout : request->comm->timeout;
     bool compares = elapsed >= COMPARE_SECONDS || (limit > 0 && elapsed >= limit / 2);
@@ -438,6 +450,7 @@ void hki_failure_slow(void *context, uint64_t now)
         if (!request->task.ended)
             look_at(request, now, &questions);
     }
+    relieve_awaited(&own->endpoint);
     hki_list_each (comm_node, &own->comms)
         settle_mismatch(hki_list_entry(comm_node, hk_comm, node), now);
 }

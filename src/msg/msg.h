@@ -202,6 +202,7 @@ struct hki_channel {
     bool unsaid;           /* some announcement has not left */
     uint32_t unsaid_turns; /* of progress since then */
     bool departed;         /* lost because the peer left in order: harms only what still needs it */
+    bool awaited;          /* within one look at all requests: somebody waits for a message of this peer */
     uint32_t interest;     /* receives and answers awaited: poll it while > 0 */
     hki_node poll_node;
     hki_node work_node;  /* in endpoint.working while something waits to be sent */
