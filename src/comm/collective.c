@@ -199,6 +199,7 @@ static hk_status start(hk_comm *comm, const hki_arguments *arguments, hk_request
     task->linear = request->binding->linear;
     task->world = comm->world;
     task->reducer = &request->reducer;
+    hki_request_index(request);
     uint32_t mode = hki_fp_enter();
     hk_status status = hki_task_start(task);
     hki_fp_leave(mode);
@@ -223,6 +224,7 @@ static hk_status promote(hk_comm *comm, const hki_task *begun)
     request->binding = comm->memo.binding;
     request->binding->users++;
     request->scratch = begun->base[HKI_SCRATCH];
+    hki_request_index(request);
     hki_request_wait(request);
     return hki_request_finish(request);
 }

@@ -93,7 +93,8 @@ typedef enum hki_request_kind { HKI_REQUEST_COLLECTIVE, HKI_REQUEST_SEND, HKI_RE
 struct hk_request {
     uint32_t magic;
     hki_request_kind kind;
-    hki_node node; /* in context.requests while in flight */
+    hki_node node;   /* in context.requests while in flight */
+    hki_node bucket; /* collective: in context.operations while in flight */
     hk_comm *comm;
     hki_task task; /* of collectives; `ended` and `status` serve all kinds */
     hki_transfer *transfer;
@@ -190,6 +191,10 @@ hk_request *hki_request_new(hk_comm *comm, hki_request_kind kind); /* NULL: out 
 /* Takes what a finished operation held, and gives its final status: the communicator's failure if there is one. */
 hk_status hki_request_finish(hk_request *request);
 void hki_request_wait(hk_request *request);
+/* Lets a collective be found by what its messages bear: communicator and operation of its task's frame. */
+void hki_request_index(hk_request *request);
+/* A collective that has not ended, by its communicator's wire identifier; NULL: there is none. */
+hk_request *hki_request_find(hki_context *context, uint32_t wire, uint32_t operation);
 /* "send to", "receive from": what a message was for, in texts that go on with the other rank. */
 const char *hki_direction_text(const hk_request *request);
 

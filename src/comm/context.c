@@ -202,6 +202,8 @@ static hki_context *new_context(void)
     hki_list_init(&context->comms);
     hki_list_init(&context->offers);
     hki_list_init(&context->requests);
+    for (size_t i = 0; i < HKI_OPERATION_BUCKETS; i++)
+        hki_list_init(&context->operations[i]);
     hki_list_init(&context->spare);
     hki_list_init(&context->plain);
     hki_plan_cache_open(&context->plans, (size_t)hki_setting_integer(HKI_SET_PLAN_CACHE));

@@ -18,6 +18,9 @@
 
 enum { HKI_MOST_TRANSPORTS = 4 };
 
+/* There may be thousands of operations in flight, of which others ask by number. */
+enum { HKI_OPERATION_BUCKETS = 512 };
+
 typedef struct hki_context {
     hki_node node; /* in the process's list of contexts */
     uint64_t id;
@@ -41,11 +44,12 @@ typedef struct hki_context {
     hki_engine engine;
     hki_plan_cache plans;
     hki_scratch_pool scratch;
-    hki_node comms;      /* hk_comm */
-    hki_node offers;     /* hki_offer: communicators that are being made */
-    hki_node requests;   /* in flight */
-    hki_node spare;      /* requests for reuse */
-    hki_node plain;      /* hk_alloc memory that no transport gave */
+    hki_node comms;                             /* hk_comm */
+    hki_node offers;                            /* hki_offer: communicators that are being made */
+    hki_node requests;                          /* in flight, in order */
+    hki_node operations[HKI_OPERATION_BUCKETS]; /* collective requests in flight, by their operation's number */
+    hki_node spare;                             /* requests for reuse */
+    hki_node plain;                             /* hk_alloc memory that no transport gave */
     size_t eager;        /* smallest eager limit of all links: what a straight line may send at once */
     double timeout;      /* default, seconds */
     uint64_t next_check; /* when dead peers are looked for again */

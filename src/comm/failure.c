@@ -157,12 +157,7 @@ static bool in_flight(const hk_comm *comm, uint32_t operation)
     const hki_task *line = comm->context->engine.unregistered;
     if (line && line->frame.communicator == comm->wire && line->frame.operation == operation)
         return true;
-    hki_list_each (node, &comm->context->engine.active) {
-        const hki_task *task = hki_list_entry(node, hki_task, node);
-        if (task->frame.communicator == comm->wire && task->frame.operation == operation)
-            return true;
-    }
-    return false;
+    return hki_request_find(comm->context, comm->wire, operation) != NULL;
 }
 
 static hki_verdict on_stray(void *context, hki_channel *channel, const hk_frame *frame)

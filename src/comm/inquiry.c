@@ -128,23 +128,11 @@ void hki_inquiry_report(const hk_request *request, char *text, size_t bytes)
         snprintf(text, bytes, "every rank that was asked has arrived, but does not get on");
 }
 
-static hk_request *find_request(hki_context *context, const hk_frame *frame, bool asking)
-{
-    hki_list_each (node, &context->requests) {
-        hk_request *request = hki_list_entry(node, hk_request, node);
-        if (request->kind == HKI_REQUEST_COLLECTIVE && !request->task.ended &&
-            request->task.frame.communicator == frame->communicator &&
-            request->task.frame.operation == frame->operation && (!asking || request->inquiry))
-            return request;
-    }
-    return NULL;
-}
-
 void hki_inquiry_on_query(hki_context *context, hki_channel *channel, const hk_frame *frame)
 {
     answer reply = {.position = NOT_ARRIVED};
     hk_comm *comm = hki_comm_find(context, frame->communicator);
-    hk_request *request = find_request(context, frame, false);
+    hk_request *request = hki_request_find(context, frame->communicator, frame->operation);
     if (comm)
         reply.at = comm->operations;
     if (comm && hki_call_differs(comm, frame))
@@ -164,8 +152,8 @@ void hki_inquiry_on_answer(hki_context *context, hki_channel *channel, const hk_
                            size_t bytes)
 {
     answer reply;
-    hk_request *request = find_request(context, frame, true);
-    if (!request || bytes != sizeof reply)
+    hk_request *request = hki_request_find(context, frame->communicator, frame->operation);
+    if (!request || !request->inquiry || bytes != sizeof reply)
         return;
     memcpy(&reply, data, sizeof reply);
     int rank = hki_comm_rank_of(request->comm, channel->rank);

@@ -28,6 +28,7 @@ hk_request *hki_request_new(hk_comm *comm, hki_request_kind kind)
     request->kind = kind;
     request->comm = comm;
     hki_list_init(&request->node);
+    hki_list_init(&request->bucket);
     hki_list_init(&request->task.node);
     request->task.ended = false;
     request->task.status = HK_OK;
@@ -92,6 +93,7 @@ hk_status hki_request_finish(hk_request *request)
     hk_comm *comm = request->comm;
     hki_context *context = comm->context;
     hki_list_remove(&request->node);
+    hki_list_remove(&request->bucket);
     hk_status status = request->task.status;
     if (__builtin_expect(context->engine.attention, 0)) {
         context->engine.attention = false;
@@ -111,6 +113,28 @@ hk_status hki_request_finish(hk_request *request)
     request->magic = 0;
     hki_list_append(&context->spare, &request->node);
     return status;
+}
+
+static hki_node *bucket_of(hki_context *context, uint32_t wire, uint32_t operation)
+{
+    return &context->operations[(wire + operation) % HKI_OPERATION_BUCKETS];
+}
+
+void hki_request_index(hk_request *request)
+{
+    const hk_frame *frame = &request->task.frame;
+    hki_list_append(bucket_of(request->comm->context, frame->communicator, frame->operation), &request->bucket);
+}
+
+hk_request *hki_request_find(hki_context *context, uint32_t wire, uint32_t operation)
+{
+    hki_list_each (node, bucket_of(context, wire, operation)) {
+        hk_request *request = hki_list_entry(node, hk_request, bucket);
+        const hk_frame *frame = &request->task.frame;
+        if (!request->task.ended && frame->communicator == wire && frame->operation == operation)
+            return request;
+    }
+    return NULL;
 }
 
 void hki_request_wait(hk_request *request)

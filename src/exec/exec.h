@@ -24,7 +24,8 @@ typedef struct hki_line_step {
 } hki_line_step;
 
 typedef struct hki_task {
-    hki_node node; /* in engine.active, between start and end */
+    hki_node node;   /* in one of the engine's lists, between start and end */
+    uint64_t number; /* in the order of starting */
     hki_engine *engine;
     const hki_bound *program;
     const hki_line_step *line; /* linear: the program's steps */
@@ -55,11 +56,15 @@ typedef struct hki_patience {
 
 struct hki_engine {
     hki_endpoint *endpoint;
-    hki_node active;
-    const hki_task *unregistered; /* a task that runs along its line without being in `active`, or NULL */
+    hki_node lines;    /* tasks on the straight line: each looks for its message at every turn */
+    hki_node graphs;   /* tasks that wait until one of their messages has ended */
+    hki_node runnable; /* graphs of which one has, the oldest first: thousands may be in flight, few have to run */
+    uint64_t started;  /* tasks, so far */
+    const hki_task *unregistered; /* a task that runs along its line without being in a list, or NULL */
     hki_patience patience;
     void *context;
-    /* Called now and then while a wait is long (at most every 20 ms), with the time: deadlines, dead peers, reports. */
+    /* Called now and then while a wait is long (at most every 20 ms, and the more rarely the longer it takes), with the
+     * time: deadlines, dead peers, reports. */
     void (*slow)(void *context, uint64_t now);
     /* Let other threads in while this one does nothing; NULL when there are none. */
     void (*unlock)(void *context);
@@ -71,6 +76,7 @@ struct hki_engine {
     void (*attend)(void *context);
 };
 
+/* Fields of the caller's (context, slow, attend, lock, unlock) are to be set afterwards. */
 void hki_engine_open(hki_engine *engine, hki_endpoint *endpoint, uint32_t local_ranks, uint32_t usable_cpus);
 /* CPUs' worth of time that the cgroup allows, at least 1; UINT32_MAX without a quota. */
 uint32_t hki_quota_cpus(void);
@@ -102,7 +108,7 @@ void hki_task_free_memory(hki_task *task);
  * returns how many. */
 uint32_t hki_task_awaits(const hki_task *task, uint32_t *ranks, uint32_t capacity);
 
-/* One turn: every active task, then the messages. True if anything moved. */
+/* One turn: every task that may get on, then the messages. True if anything moved. */
 bool hki_engine_progress(hki_engine *engine);
 /* Turns until *ended, adaptively. */
 void hki_engine_wait(hki_engine *engine, const bool *ended);

@@ -70,6 +70,7 @@ static void transfer_ended(hki_transfer *transfer, hk_status status)
         task->status = status;
         task->culprit = (int32_t)task->program->steps[index].peer;
     }
+    hki_task_wake(task);
 }
 
 /* Resolves pieces to addresses. A single piece is stored in the transfer itself. */
@@ -159,6 +160,7 @@ hk_status hki_graph_start(hki_task *task, uint32_t done)
 {
     const hki_bound *program = task->program;
     HK_TRY(reserve(task));
+    hki_task_enlist(task, &task->engine->graphs);
     task->remaining = program->step_count;
     task->ready_count = 0;
     for (uint32_t i = 0; i < program->step_count; i++)

@@ -28,4 +28,15 @@ hk_status hki_task_reserve(hki_task *task, size_t bytes);
 
 void hki_task_end(hki_task *task, hk_status status);
 
+/* Puts a task that starts, or goes on as a graph, where it belongs. */
+void hki_task_enlist(hki_task *task, hki_node *list);
+/* Has a graph run in the next turn. */
+void hki_task_wake(hki_task *task);
+
+/* True if no task but an unregistered one is in flight. */
+static inline bool hki_engine_idle(const hki_engine *engine)
+{
+    return hki_list_empty(&engine->lines) && hki_list_empty(&engine->graphs) && hki_list_empty(&engine->runnable);
+}
+
 #endif

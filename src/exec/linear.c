@@ -96,7 +96,7 @@ static __attribute__((noinline)) hki_line poll_on(hki_task *task)
     const hki_engine *engine = task->engine;
     hki_line line = HKI_LINE_WAITING;
     for (uint32_t spins = 0; line == HKI_LINE_WAITING && spins < engine->patience.spins; spins++) {
-        if (!hki_list_empty(&engine->active) || !hki_list_empty(&engine->endpoint->working) || engine->attention)
+        if (!hki_engine_idle(engine) || !hki_list_empty(&engine->endpoint->working) || engine->attention)
             break;
         line = hki_line_advance(task);
     }

@@ -74,6 +74,24 @@ static hk_status build_line(hki_task *task)
     return HK_OK;
 }
 
+void hki_task_enlist(hki_task *task, hki_node *list)
+{
+    hki_list_remove(&task->node);
+    hki_list_append(list, &task->node);
+}
+
+/* Older tasks run first, as if all had been looked at in their order: their messages are those that others take first,
+ * and would have to wait for the credit that messages of younger ones use up. */
+void hki_task_wake(hki_task *task)
+{
+    hki_list_remove(&task->node);
+    hki_node *behind = &task->engine->runnable;
+    while (behind->previous != &task->engine->runnable &&
+           hki_list_entry(behind->previous, hki_task, node)->number > task->number)
+        behind = behind->previous;
+    hki_list_append(behind, &task->node);
+}
+
 hk_status hki_task_start(hki_task *task)
 {
     if (task->linear)
@@ -83,8 +101,10 @@ hk_status hki_task_start(hki_task *task)
     task->position = 0;
     task->ready_count = 0;
     task->frame.kind = HKI_FRAME_EAGER;
-    hki_list_append(&task->engine->active, &task->node);
+    task->number = task->engine->started++;
+    hki_list_init(&task->node);
     if (task->linear) {
+        hki_task_enlist(task, &task->engine->lines);
         hki_linear_run(task);
         return HK_OK;
     }
@@ -108,7 +128,9 @@ hk_status hki_task_adopt(hki_task *task, const hki_task *begun)
     task->position = begun->position;
     task->ended = false;
     task->status = HK_OK;
-    hki_list_append(&task->engine->active, &task->node);
+    task->number = task->engine->started++;
+    hki_list_init(&task->node);
+    hki_task_enlist(task, &task->engine->lines);
     return HK_OK;
 }
 

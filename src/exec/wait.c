@@ -25,7 +25,8 @@ enum {
     SPINS_WITHOUT_PAUSE = 64,
     CLOCK_YIELDS = 8, /* the clock is read at every so many yields: most waits end before the first time */
     SLEEP_MICROSECONDS = 50000,
-    SLOW_NANOSECONDS = 20000000
+    SLOW_NANOSECONDS = 20000000,
+    LOOKS_SHARE = 20 /* looks at what is in flight take at most one part in so many of a wait; guessed */
 };
 
 uint32_t hki_quota_cpus(void)
@@ -38,7 +39,9 @@ void hki_engine_open(hki_engine *engine, hki_endpoint *endpoint, uint32_t local_
 {
     memset(engine, 0, sizeof *engine);
     engine->endpoint = endpoint;
-    hki_list_init(&engine->active);
+    hki_list_init(&engine->lines);
+    hki_list_init(&engine->graphs);
+    hki_list_init(&engine->runnable);
     bool alone = local_ranks <= usable_cpus;
     int64_t spins = hki_setting_integer(HKI_SET_SPIN);
     int64_t yields = hki_setting_integer(HKI_SET_YIELD);
@@ -49,9 +52,12 @@ void hki_engine_open(hki_engine *engine, hki_endpoint *endpoint, uint32_t local_
 bool hki_engine_progress(hki_engine *engine)
 {
     bool any = false;
-    hki_list_each_safe (node, following, &engine->active) {
-        hki_task *task = hki_list_entry(node, hki_task, node);
-        any |= task->linear ? hki_linear_run(task) : hki_graph_run(task);
+    hki_list_each_safe (node, following, &engine->lines)
+        any |= hki_linear_run(hki_list_entry(node, hki_task, node));
+    while (!hki_list_empty(&engine->runnable)) {
+        hki_task *task = hki_list_entry(engine->runnable.next, hki_task, node);
+        hki_task_enlist(task, &engine->graphs);
+        any |= hki_graph_run(task);
     }
     any |= hki_msg_progress(engine->endpoint);
     if (engine->attention) {
@@ -125,6 +131,17 @@ static void yield(hki_engine *engine)
         engine->lock(engine->context);
 }
 
+/* A look takes the longer the more is in flight: it must leave most of the time to what it looks at. */
+static void look_around(hki_engine *engine)
+{
+    uint64_t now = hki_now();
+    if (now < engine->next_look)
+        return;
+    engine->slow(engine->context, now);
+    uint64_t end = hki_now(), pause = (end - now) * LOOKS_SHARE;
+    engine->next_look = end + (pause > SLOW_NANOSECONDS ? pause : SLOW_NANOSECONDS);
+}
+
 /* What a wait does when the spins are used up; returns the yields done since something last moved. */
 static uint32_t be_patient(hki_engine *engine, uint32_t yields)
 {
@@ -134,11 +151,7 @@ static uint32_t be_patient(hki_engine *engine, uint32_t yields)
         sleep_a_while(engine);
     if (yields < engine->patience.yields && yields % CLOCK_YIELDS != CLOCK_YIELDS - 1)
         return yields + 1;
-    uint64_t now = hki_now();
-    if (now >= engine->next_look) {
-        engine->next_look = now + SLOW_NANOSECONDS;
-        engine->slow(engine->context, now);
-    }
+    look_around(engine);
     return yields + 1;
 }
 

@@ -1,6 +1,6 @@
-/* Steps of a graph that are ready at the same time start in program order: a peer takes messages in that order, and
- * those that come before their time use up the credit of the one that it waits for. */
-#include "exec/exec.h"
+/* Steps of a graph that are ready at the same time start in program order, and so do graphs: a peer takes messages in
+ * that order, and those that come before their time use up the credit of the one that it waits for. */
+#include "exec/internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,7 +43,9 @@ static char last_of(uint32_t successors[STEPS - 1])
     hki_endpoint endpoint = {0};
     hki_engine engine = {.endpoint = &endpoint};
     fill(&program, steps, pieces, successors);
-    hki_list_init(&engine.active);
+    hki_list_init(&engine.lines);
+    hki_list_init(&engine.graphs);
+    hki_list_init(&engine.runnable);
     hki_task task = {.engine = &engine, .program = &program, .divisor = 1, .base = {input, output, NULL}};
     assert_int_equal(hki_task_start(&task), HK_OK);
     assert_true(task.ended);
@@ -60,10 +62,32 @@ static void ready_steps_start_in_program_order(void **state)
     assert_int_equal(last_of((uint32_t[]){3, 5, 1, 4, 2}), '5');
 }
 
+static void graphs_that_may_get_on_run_in_the_order_of_their_start(void **state)
+{
+    (void)state;
+    static const uint32_t woken[] = {3, 0, 4, 4, 1, 2, 0};
+    hki_engine engine = {0};
+    hki_task tasks[5];
+    hki_list_init(&engine.graphs);
+    hki_list_init(&engine.runnable);
+    for (uint32_t i = 0; i < 5; i++) {
+        tasks[i] = (hki_task){.engine = &engine, .number = i};
+        hki_list_append(&engine.graphs, &tasks[i].node);
+    }
+    for (size_t i = 0; i < sizeof woken / sizeof *woken; i++)
+        hki_task_wake(&tasks[woken[i]]);
+    assert_true(hki_list_empty(&engine.graphs));
+    uint64_t next = 0;
+    hki_list_each (node, &engine.runnable)
+        assert_int_equal(hki_list_entry(node, hki_task, node)->number, next++);
+    assert_int_equal(next, 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ready_steps_start_in_program_order),
+        cmocka_unit_test(graphs_that_may_get_on_run_in_the_order_of_their_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
