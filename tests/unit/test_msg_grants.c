@@ -270,8 +270,8 @@ static void receives_are_granted_before_sends_begin(void **state)
                                     .destination_count = verbs[i] == HKI_VERB_RECV,
                                     .source_count = verbs[i] == HKI_VERB_SEND};
     hki_bound program = {.step_count = STEPS, .piece_count = 1, .steps = steps, .pieces = &piece};
-    hki_engine engine = {.endpoint = &s.endpoint};
-    hki_list_init(&engine.active);
+    hki_engine engine;
+    hki_engine_open(&engine, &s.endpoint, 1, 1);
     hki_task task = {.engine = &engine,
                      .program = &program,
                      .divisor = 1,
