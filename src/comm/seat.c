@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "comm/transports.h"
+#include "cost/reported.h"
 #include "topo/nics.h"
 
 #include <stdlib.h>
@@ -65,11 +66,6 @@ static uint16_t find_reach(const hki_context *context)
     return (uint16_t)reach;
 }
 
-static uint32_t whole(double value)
-{
-    return value >= 0.5 && value < 4e9 ? (uint32_t)(value + 0.5) : 0;
-}
-
 /* Costs that a transport has measured or read from its hardware; estimates say nothing. */
 static hki_ports find_ports(const hki_context *context)
 {
@@ -79,8 +75,7 @@ static hki_ports find_ports(const hki_context *context)
         unsigned reach = reach_of(context->ops[i]->name);
         if (reach == HKI_REACH_SHM || !(limits->capabilities & HK_TRANSPORT_COSTED))
             continue;
-        *(reach == HKI_REACH_VERBS ? &ports.verbs : &ports.tcp) =
-            (hki_port_cost){whole(limits->alpha_ns), whole(limits->beta_ns * 1024e3)};
+        *(reach == HKI_REACH_VERBS ? &ports.verbs : &ports.tcp) = hki_port_cost_of(limits->alpha_ns, limits->beta_ns);
     }
     return ports;
 }

@@ -2,6 +2,16 @@
 
 #include <stddef.h>
 
+static uint32_t whole(double value)
+{
+    return value >= 0.5 && value < 4e9 ? (uint32_t)(value + 0.5) : 0;
+}
+
+hki_port_cost hki_port_cost_of(double alpha_ns, double beta_ns)
+{
+    return (hki_port_cost){whole(alpha_ns), whole(beta_ns * 1024e3)};
+}
+
 /* ---- which link ---- */
 
 void hki_reported_costs(hki_cluster *cluster, const hki_figures *figures, bool by_cost)

@@ -7,6 +7,9 @@
 
 #include "cost/figures.h"
 
+/* From what a transport says: ns, and ns a byte. What does not fit counts as not known. */
+hki_port_cost hki_port_cost_of(double alpha_ns, double beta_ns);
+
 /* Fills in cluster->costs, from which links follow, by the figures, which all ranks hold. by_cost false: links go by a
  * fixed order, and are left alone. */
 void hki_reported_costs(hki_cluster *cluster, const hki_figures *figures, bool by_cost);

@@ -78,7 +78,9 @@ int hki_tool_explain(int argc, char **argv)
         hki_explain_usage(stdout);
         return 0;
     }
-    hk_status status = hki_explain(&request, &explanation);
+    hk_status status = hki_explain_ports(&request);
+    if (status == HK_OK)
+        status = hki_explain(&request, &explanation);
     if (status != HK_OK) {
         fprintf(stderr, "hocket explain: %s\n", hk_last_error());
         return status == HK_ERR_ARGUMENT || status == HK_ERR_SETTING ? 2 : 1;

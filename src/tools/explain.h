@@ -9,11 +9,11 @@
 /* The command line. */
 typedef struct hki_explain_request {
     hki_collective collective;
-    const char *topology; /* file; NULL: equal hosts, or this one */
-    uint32_t ranks;       /* 0: not given */
-    uint32_t hosts;       /* equal ones; 0: this host */
-    uint32_t capacity;    /* ranks that can run at once on a host; 0: as many as there are ranks, or as this one has */
-    const char *transport;
+    const char *topology;  /* file; NULL: equal hosts, or this one */
+    uint32_t ranks;        /* 0: not given */
+    uint32_t hosts;        /* equal ones; 0: this host */
+    uint32_t capacity;     /* ranks that can run at once on a host; 0: as many as there are ranks, or as this one has */
+    const char *transport; /* NULL: not given */
     uint32_t root, rank;
     uint64_t bytes;
     hk_type type;
@@ -48,6 +48,10 @@ hk_status hki_explain_size(const hki_explanation *explanation, uint64_t bytes,
 
 /* The cluster that the request is about. */
 hk_status hki_explain_cluster(const hki_explain_request *request, hki_cluster **cluster);
+
+/* Puts what a device of this host reports in place of built-in figures, if it is about verbs. What is not there leaves
+ * them as they are. HK_ERR_NO_MEMORY, HK_ERR_SETTING. */
+hk_status hki_explain_ports(hki_explain_request *request);
 
 /* For people; for programs; the steps of one rank; a picture of all candidates over sizes, by gnuplot. */
 void hki_explain_report(FILE *out, const hki_explanation *explanation);

@@ -4,6 +4,9 @@
 #include "tools/run.h"
 
 #include "base/error.h"
+#include "comm/probe.h"
+#include "comm/transports.h"
+#include "cost/reported.h"
 #include "topo/cluster_file.h"
 
 #include <stdlib.h>
@@ -32,6 +35,11 @@ static hk_status from_file(const hki_explain_request *request, hki_cluster **clu
     return status;
 }
 
+static bool over(const hki_explain_request *request, const char *transport)
+{
+    return request->transport && strcmp(request->transport, transport) == 0;
+}
+
 /* One rank's seat, with the CPUs that the launcher would give it. */
 static hki_seat seat_of(const hki_topology *topology, const run_binding *binding, uint32_t rank, uint16_t reach)
 {
@@ -45,10 +53,10 @@ static hki_seat seat_of(const hki_topology *topology, const run_binding *binding
 
 static hk_status fill_host(const hki_explain_request *request, const hki_topology *topology, hki_cluster *cluster)
 {
-    const char *transport = request->transport;
-    unsigned reach = transport && strcmp(transport, "tcp") == 0   ? HKI_REACH_TCP
-                     : transport && strcmp(transport, "shm") == 0 ? HKI_REACH_SHM
-                                                                  : HKI_REACH_SHM | HKI_REACH_TCP;
+    unsigned reach = over(request, "tcp")     ? HKI_REACH_TCP
+                     : over(request, "shm")   ? HKI_REACH_SHM
+                     : over(request, "verbs") ? HKI_REACH_VERBS
+                                              : HKI_REACH_SHM | HKI_REACH_TCP;
     run_binding binding;
     if (!run_binding_make(&binding, topology, RUN_BIND_SHARE, (int)request->ranks))
         return hki_error(HK_ERR_NO_MEMORY, "no memory to bind %u ranks", request->ranks);
@@ -90,7 +98,31 @@ hk_status hki_explain_cluster(const hki_explain_request *request, hki_cluster **
     uint32_t each = request->ranks / request->hosts, capacity = request->capacity ? request->capacity : each;
     if (capacity > HKI_TOPOLOGY_PUS_MAX)
         capacity = HKI_TOPOLOGY_PUS_MAX;
-    return hki_cluster_uniform(request->hosts, each, capacity, cluster);
+    HK_TRY(hki_cluster_uniform(request->hosts, each, capacity, cluster));
+    for (uint32_t rank = 0; over(request, "verbs") && rank < request->ranks; rank++)
+        (*cluster)->seats[rank].reach = HKI_REACH_SHM | HKI_REACH_VERBS;
+    return HK_OK;
+}
+
+hk_status hki_explain_ports(hki_explain_request *request)
+{
+    hk_transport_limits limits;
+    hki_cluster *cluster;
+    if (!over(request, "verbs"))
+        return HK_OK;
+    HK_TRY(hki_transports_check());
+    const hk_transport_ops *ops = hki_probe_find("verbs");
+    if (!ops || hki_probe(ops, NULL, &limits) != HK_OK || !(limits.capabilities & HK_TRANSPORT_COSTED))
+        return HK_OK;
+    HK_TRY(hki_cluster_uniform(1, 1, 1, &cluster));
+    hk_status status = hki_cluster_add_ports(cluster) ? HK_OK : hki_error(HK_ERR_NO_MEMORY, "no memory for a port");
+    if (status == HK_OK) {
+        cluster->seats[0].reach = HKI_REACH_VERBS;
+        cluster->ports[0].verbs = hki_port_cost_of(limits.alpha_ns, limits.beta_ns);
+        hki_reported_apply(cluster, &request->figures);
+    }
+    hki_cluster_free(cluster);
+    return status;
 }
 
 /* Among many ranks not all pairs are looked at: ranks next to each other, and all with the first of their host. */

@@ -12,10 +12,10 @@ enum { MOST_RANKS = 1 << 24, BYTES_DEFAULT = 1 << 20 };
 #define OPTIONS(X)                                                                                                     \
     X("ranks", 'n', "N", "ranks (2; of a file, as many as it has)")                                                    \
     X("bytes", 'b', "N", "size, with K, M, G; of all ranks' blocks where each has one (1M)")                           \
-    X("hosts", 'H', "N", "so many equal hosts, over tcp, instead of this one")                                         \
+    X("hosts", 'H', "N", "so many equal hosts, over tcp or --transport verbs, instead of this one")                    \
     X("topology", 't', "FILE", "a cluster described by a file")                                                        \
     X("capacity", 'c', "N", "ranks that run at once on a host (as many as it has; of this one: its cores)")            \
-    X("transport", 'x', "T", "shm or tcp alone, within this host")                                                     \
+    X("transport", 'x', "T", "shm or tcp alone, within this host; verbs, with what a device of this host reports")     \
     X("type", 'T', "T", "element type (float32)")                                                                      \
     X("op", 'o', "OP", "operator (sum)")                                                                               \
     X("root", 'R', "R", "root (0)")                                                                                    \
@@ -99,7 +99,8 @@ static bool take_option(hki_explain_request *request, int letter)
         return true;
     case 'x':
         request->transport = optarg;
-        return strcmp(optarg, "shm") == 0 || strcmp(optarg, "tcp") == 0 || hki_option_wrong(&option, "shm or tcp");
+        return strcmp(optarg, "shm") == 0 || strcmp(optarg, "tcp") == 0 || strcmp(optarg, "verbs") == 0 ||
+               hki_option_wrong(&option, "shm, tcp or verbs");
     case 's':
         return request->schedule = true;
     case 'p':
@@ -124,8 +125,9 @@ static bool consistent(const hki_explain_request *request)
 {
     if (request->topology && (request->hosts || request->capacity))
         return complain("--topology says what hosts there are; --hosts and --capacity would be ignored");
-    if (request->transport && (request->topology || request->hosts))
-        return complain("--transport is for ranks on this host; with --hosts and --topology it would be ignored");
+    bool between = request->transport && strcmp(request->transport, "verbs") == 0;
+    if (request->transport && (request->topology || (request->hosts && !between)))
+        return complain("--transport is for ranks on this host, or verbs between --hosts; else it would be ignored");
     if (request->hosts > 1 && request->ranks % request->hosts != 0)
         return complain("--ranks is no multiple of --hosts; --topology can describe hosts that differ");
     return true;

@@ -1,6 +1,5 @@
 /* Transports that use devices, as each of them describes what it finds here. */
-#include "comm/place.h"
-#include "comm/services.h"
+#include "comm/probe.h"
 #include "comm/transports.h"
 #include "tools/info.h"
 
@@ -31,18 +30,11 @@ static void __attribute__((format(printf, 3, 4))) print_log(void *core, hk_log_l
     print_line(text);
 }
 
-static void describe(const hk_transport_ops *ops, const hk_peer *self)
+static void describe(const hk_transport_ops *ops)
 {
-    static const uint8_t token[32];
-    hk_transport_services services;
-    hk_transport *transport;
     hk_transport_limits limits;
-    hki_services_fill(&services, NULL, self, 1, token);
-    services.log = print_log;
     current = ops->name;
-    if (ops->open(&services, &transport, &limits) == HK_OK)
-        ops->close(transport, 0);
-    else
+    if (hki_probe(ops, print_log, &limits) != HK_OK)
         print_line(hk_last_error());
 }
 
@@ -56,13 +48,11 @@ static bool is_built_in(const hk_transport_ops *ops)
 
 void info_devices(void)
 {
-    hk_peer self = {.local_ranks = 1};
     if (hki_transports_check() != HK_OK) {
         printf("transports  %s\n", hk_last_error());
         return;
     }
-    hki_place_self(&self);
     for (const hk_transport_ops *const *ops = hki_transports_usable(); *ops; ops++)
         if (!is_built_in(*ops))
-            describe(*ops, &self);
+            describe(*ops);
 }

@@ -95,6 +95,13 @@ static void show_figures(const hki_figures *figures)
     char text[HKI_ORIGINS_TEXT];
     printf("figures of the cost model%s%s: %s\n", *figures->source ? ", " : "", figures->source,
            hki_figures_origins(figures, text, sizeof text));
+    for (int link = 0; link < HKI_LINK_CLASSES; link++) {
+        const hki_link_figures *one = &figures->link[link];
+        if (one->origin != HKI_BUILT_IN)
+            printf("  %s: small messages take %.2f us, large ones %.4f ns a byte, %s\n",
+                   hki_link_class_text((hki_link_class)link), (double)one->range[0].alpha_ps / 1e6,
+                   (double)one->range[one->ranges - 1].beta_ps / 1024e3, hki_origin_name(one->origin));
+    }
 }
 
 static int show_job(const char *picture)

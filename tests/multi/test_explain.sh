@@ -35,6 +35,22 @@ wrong --figures allreduce --figures textbook:1
 wrong '"udp"' allreduce --transport udp
 wrong --transport allreduce --transport tcp --hosts 2
 wrong --topology allreduce --topology cluster.json --hosts 2
+
+# Over verbs: with built-in figures where there is no device, else with what its port reports.
+HOCKET_VERBS_LIBRARY=none "$HOCKET_PROGRAM" explain allreduce -n 8 --hosts 8 --transport verbs --figures built-in >out
+grep -q '^  RDMA between hosts, built in$' out || fail "verbs without a device: $(cat out)"
+if [ -f "$BUILD_DIR/tests/fake_verbs/libibverbs.so.1" ]; then
+    explain_verbs() {
+        FAKE_VERBS_FABRIC=$PWD FAKE_VERBS_DEVICES=mlx9/width=2/speed=64 \
+            HOCKET_VERBS_LIBRARY=$BUILD_DIR/tests/fake_verbs/libibverbs.so.1 \
+            "$HOCKET_PROGRAM" explain allreduce -n 8 --hosts 8 --transport verbs --figures "$1" >out
+    }
+    explain_verbs built-in
+    grep -q '^  RDMA between hosts, reported by the ports$' out && grep -q 'beta   38.5[0-9]* ns/KiB' out ||
+        fail "verbs as a port reports it: $(cat out)"
+    explain_verbs textbook:2/0.1/0.05
+    grep -q '^  RDMA between hosts, given$' out || fail "given figures come before reported ones: $(cat out)"
+fi
 status=0
 HOCKET_ALGORITHM=allreduce:rong "$HOCKET_PROGRAM" explain allreduce >out 2>err || status=$?
 [ "$status" = 2 ] && grep -q rong err || fail "a wrong name in HOCKET_ALGORITHM"

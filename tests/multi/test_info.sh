@@ -20,7 +20,13 @@ if [ -f "$fake" ]; then
         HOCKET_VERBS_LIBRARY=$fake "$HOCKET_PROGRAM" info)
     forced=$(FAKE_VERBS_FABRIC=$folder HOCKET_VERBS_REGISTER=64K HOCKET_VERBS_LIBRARY=$fake "$HOCKET_PROGRAM" info)
     HOCKET_VERBS_LIBRARY=$folder/none "$HOCKET_PROGRAM" info | grep -q '^verbs  .*does not load' || fail "no library"
+    # In a job the figures that ports report are those of the model.
+    job=$(FAKE_VERBS_FABRIC=$folder FAKE_VERBS_DEVICES=mlx9/width=2/speed=64 HOCKET_VERBS_LIBRARY=$fake \
+        "$HOCKET_PROGRAM" run -n 2 -- bash -c 'HOCKET_HOST=host$$ exec "$0" info --topology' "$HOCKET_PROGRAM")
     rm -r "$folder"
+    echo "$job" | grep -q '^figures of the cost model: .*verbs reported by the ports' &&
+        echo "$job" | grep -Eq '^  RDMA between hosts: small messages take [0-9.]+ us, large ones 0.0376 ns a byte, reported' ||
+        fail "figures of a job that ports report: $job"
     echo "$listed" | grep -q '^verbs  .*device mlx9 port 1, InfiniBand, LID 7, .* 212.5 Gbit/s$' || fail "a port: $listed"
     echo "$listed" | grep -Eq '^verbs  .* [0-9.]+ us for a small message, 0.038 ns a byte$' || fail "its costs: $listed"
     echo "$listed" | grep -Eq '^verbs  .*registered for one message from [0-9]+ KiB on \(measured: registering takes [0-9.]+ us' ||
