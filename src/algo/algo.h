@@ -81,8 +81,9 @@ const char *hki_algorithm_refuses(const hki_algorithm *algorithm, const hki_call
 /* Generates the calling rank's schedule. HK_ERR_NO_MEMORY, HK_ERR_UNSUPPORTED (with the reason recorded). */
 hk_status hki_algorithm_schedule(const hki_algorithm *algorithm, const hki_call *call, hki_schedule **schedule);
 /* The same for whoever only looks at schedules, of many ranks one after the other: it lies in the builder, without its
- * list of peers, until the next is written there. *builder: NULL at first; the caller frees it, also after errors. */
-hk_status hki_algorithm_look(const hki_algorithm *algorithm, const hki_call *call, hki_builder **builder,
+ * list of peers, until the next is written there. loose: without dependencies and ordinals as well. *builder: NULL at
+ * first; the caller frees it, also after errors. */
+hk_status hki_algorithm_look(const hki_algorithm *algorithm, const hki_call *call, bool loose, hki_builder **builder,
                              const hki_schedule **schedule);
 
 /* "allreduce" ↔ HKI_COLL_ALLREDUCE; -1 if unknown. */

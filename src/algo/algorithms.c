@@ -163,8 +163,9 @@ static hk_status no_memory(const hki_algorithm *algorithm, const hki_call *call)
     return hki_error(HK_ERR_NO_MEMORY, "no memory for a schedule of %s among %u ranks", algorithm->name, call->ranks);
 }
 
-/* Writes the schedule with this builder, or a new one if there is none. */
-static hk_status write_schedule(const hki_algorithm *algorithm, const hki_call *given, hki_builder **builder)
+/* Writes the schedule (loose: as of hki_builder_loose) with this builder, or a new one if there is none. */
+static hk_status write_schedule(const hki_algorithm *algorithm, const hki_call *given, bool loose,
+                                hki_builder **builder)
 {
     const char *why = hki_algorithm_refuses(algorithm, given);
     if (why)
@@ -184,6 +185,8 @@ static hk_status write_schedule(const hki_algorithm *algorithm, const hki_call *
     free_edges(&shape);
     if (!complete)
         return no_memory(algorithm, &call);
+    if (loose)
+        hki_builder_loose(*builder);
     if (call.ranks == 1)
         generate_alone(*builder, &call);
     else
@@ -194,7 +197,7 @@ static hk_status write_schedule(const hki_algorithm *algorithm, const hki_call *
 hk_status hki_algorithm_schedule(const hki_algorithm *algorithm, const hki_call *call, hki_schedule **schedule)
 {
     hki_builder *builder = NULL;
-    HK_TRY(write_schedule(algorithm, call, &builder));
+    HK_TRY(write_schedule(algorithm, call, false, &builder));
     hk_status status;
     hki_schedule *result = hki_builder_finish(builder, &status);
     if (status == HK_OK)
@@ -202,10 +205,10 @@ hk_status hki_algorithm_schedule(const hki_algorithm *algorithm, const hki_call 
     return status;
 }
 
-hk_status hki_algorithm_look(const hki_algorithm *algorithm, const hki_call *call, hki_builder **builder,
+hk_status hki_algorithm_look(const hki_algorithm *algorithm, const hki_call *call, bool loose, hki_builder **builder,
                              const hki_schedule **schedule)
 {
-    HK_TRY(write_schedule(algorithm, call, builder));
+    HK_TRY(write_schedule(algorithm, call, loose, builder));
     hk_status status;
     const hki_schedule *result = hki_builder_view(*builder, &status);
     if (status == HK_OK)

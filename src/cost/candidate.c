@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "cost/contest.h"
 
 enum {
-    RANKS_ALL_PRICED = 8, /* up to so many ranks every candidate is walked */
-    PIECE_LEAST = 4096,   /* bytes: shorter pieces of a pipeline cost more to start than to move */
+    PIECE_LEAST = 4096, /* bytes: shorter pieces of a pipeline cost more to start than to move */
     /* The same with more ranks than cores on one host: 1 MiB down a chain of 4 ranks on 2 cores took 190 µs in pieces
      * of 16 KiB, which wait for slots, and 104 in pieces of 64 KiB, which are asked for. */
     CROWDED_PIECE_LEAST = 65536,
@@ -15,7 +15,6 @@ enum {
     /* Ranks up to which algorithms may connect everyone with everyone. Connections cost memory and their making, once,
      * far more than a round of a small call: a first barrier of 128 ranks took 6 s so, and 0.3 s in log P rounds. */
     SPRAWL_MOST = 16,
-    FINER = 4,         /* times as many segments are tried next: in between, prices differ by little */
     EQUAL_PERCENT = 2, /* prices that differ by no more are equal */
     GAIN_PERCENT = 3   /* that more segments must bring: they cost a rank steps, which weigh more than a price tells */
 };
@@ -33,14 +32,18 @@ static uint64_t least_piece(const hki_pricer *pricer)
     return crowded ? CROWDED_PIECE_LEAST : PIECE_LEAST;
 }
 
-/* The most segments that are tried. */
-static uint32_t finest(const hki_pricer *pricer, const hki_algorithm *algorithm, const hki_question *question)
+uint32_t hki_candidate_finest(const hki_pricer *pricer, const hki_question *question, const hki_algorithm *algorithm)
 {
     uint32_t segments = 1;
     while (algorithm->segmented && segments < SEGMENTS_MOST &&
-           piece(algorithm, question) / (segments * FINER) >= least_piece(pricer))
-        segments *= FINER;
+           piece(algorithm, question) / (segments * HKI_FINER) >= least_piece(pricer))
+        segments *= HKI_FINER;
     return segments;
+}
+
+bool hki_candidate_gains(uint64_t fewer_ps, uint64_t more_ps)
+{
+    return more_ps <= fewer_ps / 100 * (100 - GAIN_PERCENT);
 }
 
 /* Prices one number of segments. *too_long: it has too many steps. */
@@ -55,32 +58,17 @@ static hk_status price(hki_pricer *pricer, const hki_question *question, const h
     return *too_long ? HK_OK : status;
 }
 
-/* The least that still more segments could take, as told by two prices of which the second is of FINER times as many:
- * what is divided among segments, and is not in the way of the next, gets less; all else stays or grows. (Shorter
- * messages may go by a quicker protocol, for which a margin is due.) */
-static uint64_t least_of_finer(uint64_t coarse_ps, uint64_t fine_ps)
+/* In the best number of segments. */
+static hk_status refine(hki_pricer *pricer, const hki_question *question, hki_candidate *candidate)
 {
-    return FINER * fine_ps > coarse_ps ? (FINER * fine_ps - coarse_ps) / (FINER - 1) : 0;
-}
-
-/* In the best number of segments, unless none can be as quick as `rival_ps`. */
-static hk_status refine(hki_pricer *pricer, const hki_question *question, uint64_t rival_ps, hki_candidate *candidate)
-{
-    const hki_algorithm *algorithm = candidate->algorithm;
-    uint32_t most = finest(pricer, algorithm, question);
-    uint64_t coarser = candidate->price.total_ps, floor = candidate->price.floor_ps, promised = 0;
-    for (uint32_t more = FINER; more <= most; more *= FINER) {
+    uint32_t most = hki_candidate_finest(pricer, question, candidate->algorithm);
+    for (uint32_t more = HKI_FINER; more <= most; more *= HKI_FINER) {
         bool too_long;
         hki_price other;
-        uint64_t gained = candidate->price.total_ps / 100 * (100 - GAIN_PERCENT);
-        if (floor > gained || floor > rival_ps || promised / 4 * 3 > rival_ps)
+        HK_TRY(price(pricer, question, candidate->algorithm, more, &other, &too_long));
+        if (too_long)
             break;
-        HK_TRY(price(pricer, question, algorithm, more, &other, &too_long));
-        if (too_long || other.total_ps > candidate->price.total_ps)
-            break; /* beyond, it only gets worse */
-        promised = least_of_finer(coarser, other.total_ps);
-        coarser = other.total_ps;
-        if (other.total_ps > gained)
+        if (!hki_candidate_gains(candidate->price.total_ps, other.total_ps))
             continue;
         candidate->price = other;
         candidate->segments = more;
@@ -88,24 +76,17 @@ static hk_status refine(hki_pricer *pricer, const hki_question *question, uint64
     return HK_OK;
 }
 
-static hk_status price_within(hki_pricer *pricer, const hki_question *question, uint32_t segments, uint64_t rival_ps,
+hk_status hki_candidate_price(hki_pricer *pricer, const hki_question *question, uint32_t segments,
                               hki_candidate *candidate)
 {
     const hki_algorithm *algorithm = candidate->algorithm;
     bool too_long;
-    uint32_t first = segments ? segments : 1;
-    candidate->segments = algorithm->segmented ? first : 1;
+    candidate->segments = algorithm->segmented && segments ? segments : 1;
     HK_TRY(price(pricer, question, algorithm, candidate->segments, &candidate->price, &too_long));
     candidate->candidacy = too_long ? HKI_TOO_LONG : HKI_PRICED;
     if (too_long || segments || !algorithm->segmented)
         return HK_OK;
-    return refine(pricer, question, rival_ps, candidate);
-}
-
-hk_status hki_candidate_price(hki_pricer *pricer, const hki_question *question, uint32_t segments,
-                              hki_candidate *candidate)
-{
-    return price_within(pricer, question, segments, UINT64_MAX, candidate);
+    return refine(pricer, question, candidate);
 }
 
 hk_status hki_segments_find(const hki_model *model, const hki_algorithm *algorithm, const hki_call *call,
@@ -148,11 +129,6 @@ static void sort(hki_candidate *candidates, uint32_t count,
     }
 }
 
-static bool promises_more(const hki_candidate *a, const hki_candidate *b)
-{
-    return a->form_ps < b->form_ps;
-}
-
 /* Sets aside the algorithms by which some rank would connect to all of many others, if there are any that do not. */
 static void spare_connections(hki_candidate *candidates, uint32_t count, uint32_t ranks)
 {
@@ -188,7 +164,7 @@ static uint32_t list(const hki_pricer *pricer, const hki_wishes *wishes, const h
             candidate->candidacy = HKI_REFUSING;
         else if (hki_wishes_forbid(wishes, &all[i], question->bytes))
             candidate->candidacy = HKI_FORBIDDEN;
-        call.segments = finest(pricer, &all[i], question);
+        call.segments = hki_candidate_finest(pricer, question, &all[i]);
         if (candidate->candidacy == HKI_PRICED)
             candidate->form_ps = hki_pricer_form(pricer, &all[i], &call, question->bytes);
     }
@@ -243,21 +219,11 @@ hk_status hki_candidates_find(hki_pricer *pricer, const hki_wishes *wishes, cons
                               hki_candidate candidates[HKI_CANDIDATES_MOST], uint32_t *result)
 {
     uint32_t count = list(pricer, wishes, question, candidates);
-    uint64_t best = UINT64_MAX / 2;
-    bool all = fully || question->call.ranks <= RANKS_ALL_PRICED;
-    sort(candidates, count, promises_more);
-    for (uint32_t i = 0; i < count; i++) {
-        hki_candidate *candidate = &candidates[i];
-        if (candidate->candidacy != HKI_PRICED)
-            continue;
-        if (!all && candidate->form_ps / 4 * 3 > best) {
-            candidate->candidacy = HKI_OUTRUN;
-            continue;
-        }
-        HK_TRY(price_within(pricer, question, 0, all ? UINT64_MAX : best, candidate));
-        if (candidate->candidacy == HKI_PRICED && candidate->price.total_ps < best)
-            best = candidate->price.total_ps;
-    }
+    if (!fully)
+        HK_TRY(hki_contest(pricer, question, candidates, count));
+    for (uint32_t i = 0; i < count && fully; i++)
+        if (candidates[i].candidacy == HKI_PRICED)
+            HK_TRY(hki_candidate_price(pricer, question, 0, &candidates[i]));
     sort(candidates, count, better);
     prefer_simple(candidates, count, &question->call);
     *result = count;

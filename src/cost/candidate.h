@@ -9,7 +9,7 @@ enum { HKI_CANDIDATES_MOST = 32 };
 
 typedef enum hki_candidacy {
     HKI_PRICED,
-    HKI_OUTRUN,    /* by the textbook's form alone it takes a third longer than the best: not walked */
+    HKI_OUTRUN,    /* nothing that is told without a walk lets it be quicker than the best: not walked */
     HKI_TOO_LONG,  /* its schedule has too many steps to walk */
     HKI_SPRAWLING, /* it would make a connection to everyone, and another does not */
     HKI_FORBIDDEN,
@@ -37,6 +37,11 @@ typedef struct hki_question {
  * well that the textbook's form rules out. *count ≤ HKI_CANDIDATES_MOST. HK_ERR_NO_MEMORY. */
 hk_status hki_candidates_find(hki_pricer *pricer, const hki_wishes *wishes, const hki_question *question, bool fully,
                               hki_candidate candidates[HKI_CANDIDATES_MOST], uint32_t *count);
+enum { HKI_FINER = 4 }; /* times as many segments are tried next: in between, prices differ by little */
+/* The most segments that are tried: a power of HKI_FINER, 1 where an algorithm has none. */
+uint32_t hki_candidate_finest(const hki_pricer *pricer, const hki_question *question, const hki_algorithm *algorithm);
+/* Whether so many more segments are worth it: they cost a rank steps, which weigh more than a price tells. */
+bool hki_candidate_gains(uint64_t fewer_ps, uint64_t more_ps);
 /* One algorithm that serves the call, in its best number of segments, or (segments > 0) in so many. */
 hk_status hki_candidate_price(hki_pricer *pricer, const hki_question *question, uint32_t segments,
                               hki_candidate *candidate);

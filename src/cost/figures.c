@@ -134,6 +134,24 @@ const char *hki_figures_origins(const hki_figures *figures, char *text, size_t r
     return text;
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+hki_range_figures hki_figures_least(const hki_link_figures *link)
+{
+    hki_range_figures all = link->range[0];
+    for (uint32_t i = 1; i < link->ranges; i++) {
+        const hki_range_figures *range = &link->range[i];
+        all.alpha_ps = least(all.alpha_ps, range->alpha_ps);
+        all.beta_ps = least(all.beta_ps, range->beta_ps);
+        all.overhead_ps = least(all.overhead_ps, range->overhead_ps);
+        all.core_ps = least(all.core_ps, range->core_ps);
+    }
+    return all;
+}
+
 uint64_t hki_rate_ps(uint64_t rate)
 {
     return rate ? UINT64_C(1024000000000000) / rate : 0;

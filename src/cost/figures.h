@@ -94,6 +94,9 @@ static inline const hki_range_figures *hki_figures_range(const hki_link_figures 
     return &link->range[i];
 }
 
+/* The least of each figure of all ranges: no message of any size is quicker. */
+hki_range_figures hki_figures_least(const hki_link_figures *link);
+
 /* bytes × picoseconds per KiB, rounded down; saturates. */
 static inline uint64_t hki_bytes_ps(uint64_t bytes, uint64_t per_kib)
 {

@@ -52,7 +52,7 @@ static uint32_t *find_peers(finder *f, uint32_t rank, bool *other)
     call.in_place = HKI_SEPARATE;
     const hki_schedule *schedule;
     *other = false;
-    if (hki_algorithm_look(f->algorithm, &call, &f->writer, &schedule) != HK_OK)
+    if (hki_algorithm_look(f->algorithm, &call, true, &f->writer, &schedule) != HK_OK)
         return NULL;
     uint32_t *peers = malloc(((size_t)f->send_count + 1) * sizeof *peers), count = 0;
     for (uint32_t i = 0; peers && i < schedule->step_count; i++) {

@@ -46,6 +46,7 @@ struct hki_pricer {
     const hki_figures *figures;
     hki_sampled place;
     uint64_t typical_alpha_ps, typical_overhead_ps, typical_beta_ps; /* least of a link's ranges, mean of links */
+    bool neighbours[HKI_LINK_CLASSES];                               /* some are linked so */
     hki_walker *walker;
     uint32_t sharers; /* ranks that share a cache, where that is most */
     memory *memories;
@@ -80,13 +81,12 @@ static void find_typical(hki_pricer *pricer)
     uint32_t pairs = cluster->rank_count - 1;
     unsigned __int128 alpha = 0, overhead = 0, beta = 0;
     for (uint32_t rank = 1; rank <= pairs; rank++) {
-        const hki_link_figures *link = &pricer->figures->link[hki_cluster_link(cluster, rank - 1, rank)];
-        uint64_t least = link->range[0].beta_ps;
-        for (uint32_t i = 1; i < link->ranges; i++)
-            least = link->range[i].beta_ps < least ? link->range[i].beta_ps : least;
+        hki_link_class class = hki_cluster_link(cluster, rank - 1, rank);
+        const hki_link_figures *link = &pricer->figures->link[class];
+        pricer->neighbours[class] = true;
         alpha += link->range[0].alpha_ps;
         overhead += link->range[0].overhead_ps;
-        beta += least;
+        beta += hki_figures_least(link).beta_ps;
     }
     pricer->typical_alpha_ps = pairs ? (uint64_t)(alpha / pairs) : 0;
     pricer->typical_overhead_ps = pairs ? (uint64_t)(overhead / pairs) : 0;
@@ -132,6 +132,24 @@ hk_status hki_pricer_new(const hki_cluster *cluster, const hki_figures *figures,
     else
         hki_pricer_free(made);
     return status;
+}
+
+uint32_t hki_pricer_latency_percent(const hki_pricer *pricer, uint64_t bytes, uint64_t smaller)
+{
+    uint32_t least = 100;
+    for (int link = 0; link < HKI_LINK_CLASSES; link++) {
+        const hki_link_figures *figures = &pricer->figures->link[link];
+        uint64_t whole = hki_figures_range(figures, bytes)->alpha_ps,
+                 part = hki_figures_range(figures, smaller)->alpha_ps;
+        if (pricer->neighbours[link] && part < whole / 100 * least)
+            least = (uint32_t)(part / (whole / 100));
+    }
+    return least;
+}
+
+const hki_figures *hki_pricer_figures(const hki_pricer *pricer)
+{
+    return pricer->figures;
 }
 
 const hki_cluster *hki_pricer_cluster(const hki_pricer *pricer)
@@ -276,6 +294,7 @@ static hk_status price_walk(hki_pricer *pricer, const hki_model *model, const hk
     HK_TRY(
         hki_walk(pricer->walker, model, m->sample.traces, pricer->lengths, m->sample.paths, m->sample.instead, price));
     price->floor_ps = least_for_memory(pricer, m);
+    price->effort = steps;
     return HK_OK;
 }
 
@@ -297,6 +316,7 @@ static hki_price grow(const hki_price *from, const hki_price *to, uint64_t parts
                        .bytes_sent = go_on(from->bytes_sent, to->bytes_sent, parts),
                        .messages_sent = (uint32_t)go_on(from->messages_sent, to->messages_sent, parts)};
     price.total_ps = price.alpha_ps + price.beta_ps + price.gamma_ps + price.contention_ps;
+    price.effort = from->effort + to->effort;
     return price;
 }
 
@@ -307,6 +327,12 @@ static uint32_t segments_fully(const hki_call *call)
     while (segments > SEGMENTS_LEAST && segments * call->ranks > SEGMENT_RANKS)
         segments /= 2;
     return segments;
+}
+
+uint32_t hki_price_segments(const hki_call *call)
+{
+    uint32_t most = segments_fully(call);
+    return call->segments <= most ? call->segments : most + most / 2;
 }
 
 /* A pipeline of many segments, from shorter ones of segments as long. */
@@ -500,6 +526,7 @@ static hk_status price_parts(hki_pricer *pricer, const hki_model *model, const h
         price->gamma_ps += one.gamma_ps;
         price->contention_ps += one.contention_ps;
         price->rounds += one.rounds;
+        price->effort += one.effort;
         price->bytes_sent += one.bytes_sent;
         price->messages_sent += one.messages_sent;
         price->floor_ps += one.floor_ps;

@@ -57,6 +57,7 @@ typedef struct hki_price {
     uint32_t rounds;        /* most messages in a row, each of which waits for the one before */
     uint64_t bytes_sent;    /* by the busiest of the ranks looked at */
     uint32_t messages_sent; /* likewise */
+    uint32_t effort;        /* steps that were walked */
     uint64_t floor_ps; /* what its bytes take to pass the one memory that there is, in however many segments; or 0 */
 } hki_price;
 
@@ -72,6 +73,12 @@ uint64_t hki_pricer_walked(const hki_pricer *pricer);
  * no form. */
 uint64_t hki_pricer_form(const hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call,
                          uint64_t bytes);
+/* How many segments' worth of steps a price of this call walks. */
+uint32_t hki_price_segments(const hki_call *call);
+/* How many percent of the latency of messages of `bytes` bytes smaller ones have at the least, over the links between
+ * neighbouring ranks: at most 100. */
+uint32_t hki_pricer_latency_percent(const hki_pricer *pricer, uint64_t bytes, uint64_t smaller);
+const hki_figures *hki_pricer_figures(const hki_pricer *pricer);
 /* Prices a call of `bytes` bytes (as hki_select counts them) by the algorithm in call->segments. call->rank and
  * in-place form are not looked at. type: of the elements; operators: by which they are reduced. Looks at as few ranks
  * and segments as tell: see price.c. HK_ERR_UNSUPPORTED (the algorithm refuses the call, or is too much to walk),

@@ -6,8 +6,7 @@
 #include "cost/paths.h"
 
 enum {
-    RANKS_FULLY = 8,      /* up to so many ranks all are walked, … */
-    STEPS_FULLY = 8192,   /* … or up to so many steps of all, about two milliseconds' walk, … */
+    RANKS_FULLY = 8,      /* up to so many ranks all are walked, or up to HKI_SAMPLE_FULLY steps of all, … */
     STEPS_UNLIKE = 4096,  /* … or half of it where fewer ranks tell more of all; … */
     STEPS_OF_PART = 1024, /* … or up to so many of a part of the cluster that stands for all, … */
     /* … and more where the ranks of a host play different parts, so that a few in the middle tell little. */
@@ -43,7 +42,7 @@ static hk_status count_steps(const hki_algorithm *algorithm, const hki_call *cal
     for (uint32_t i = 0; i < looked_at && status == HK_OK; i++) {
         const hki_schedule *schedule;
         of_rank.rank = looked_at > 1 ? (uint32_t)((uint64_t)i * (call->ranks - 1) / (looked_at - 1)) : 0;
-        status = hki_algorithm_look(algorithm, &of_rank, &writer, &schedule);
+        status = hki_algorithm_look(algorithm, &of_rank, true, &writer, &schedule);
         *steps += status == HK_OK ? schedule->step_count : 0;
     }
     hki_builder_free(writer);
@@ -120,7 +119,7 @@ static hk_status trace(const hki_sampled *place, const hki_algorithm *algorithm,
     if (status != HK_ERR_UNSUPPORTED)
         return status;
     bool even = alike == HKI_ALIKE && is_one_place(place->cluster);
-    if (!even && steps * call->ranks <= STEPS_FULLY)
+    if (!even && steps * call->ranks <= HKI_SAMPLE_FULLY)
         return trace_all(algorithm, call, &sample->traces);
     HK_TRY(trace_few(algorithm, call, alike, &sample->traces));
     return hki_paths_new(place->cluster, place->figures, algorithm, call, sample->traces, &sample->paths);

@@ -22,6 +22,8 @@ typedef struct hki_sample {
     const uint32_t *instead; /* the period's resources where a part is traced */
 } hki_sample;
 
+/* All ranks are walked, also where they do alike, up to so many steps of all: about two milliseconds' walk. */
+enum { HKI_SAMPLE_FULLY = 8192 };
 /* As hki_algorithm.alike, but where all ranks are few: HKI_UNLIKE. */
 hki_alike hki_sample_alike(const hki_algorithm *algorithm, const hki_call *call);
 /* About how many steps all ranks make, and whether so many of ranks that do unlike things are walked rather than told

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "sched/layout.h"
 
 enum { NO_STEP = UINT32_MAX };
 
@@ -304,7 +303,7 @@ static hk_status check_rank(const hki_traces *traces, const hki_algorithm *algor
     const hki_schedule *schedule;
     of_rank.rank = rank;
     of_rank.in_place = HKI_SEPARATE;
-    hk_status status = hki_algorithm_look(algorithm, &of_rank, &writer, &schedule);
+    hk_status status = hki_algorithm_look(algorithm, &of_rank, true, &writer, &schedule);
     bool alike = status == HK_OK && schedule->step_count == count;
     for (uint32_t i = 0; alike && i < count; i++)
         alike = steps[i].verb == schedule->steps[i].verb &&
@@ -344,7 +343,7 @@ static hk_status add_all(builder *to, const hki_algorithm *algorithm, const hki_
     for (uint32_t i = 0; i < to->traces->count && status == HK_OK; i++) {
         const hki_schedule *schedule;
         of_rank.rank = to->traces->rank[i];
-        status = hki_algorithm_look(algorithm, &of_rank, &writer, &schedule);
+        status = hki_algorithm_look(algorithm, &of_rank, false, &writer, &schedule);
         if (status == HK_OK && !add_rank(to, schedule, i))
             status = hki_error(HK_ERR_NO_MEMORY, "no memory to price %s among %u ranks", algorithm->name, call->ranks);
     }
@@ -431,6 +430,12 @@ static uint64_t range_bytes(const hki_layout *layout, const hki_range *range, ui
     for (uint32_t i = 0, first, count; hki_range_next(range, &i, &first, &count);)
         elements += hki_layout_edge(layout, first + count) - hki_layout_edge(layout, first);
     return elements * element_bytes;
+}
+
+uint64_t hki_step_bytes(const hki_step *step, const hki_layout layout[2], uint32_t element_bytes)
+{
+    const hki_span *span = length_of(step);
+    return span->blocks.count ? range_bytes(&layout[span->of], &span->blocks, element_bytes) : 0;
 }
 
 void hki_traces_measure(const hki_traces *traces, const hki_sizes *sizes, uint64_t *bytes)

@@ -14,6 +14,7 @@
 
 #include "algo/algo.h"
 #include "sched/bind.h"
+#include "sched/layout.h"
 
 typedef struct hki_trace_step {
     hki_range blocks; /* of grid `of`: its length */
@@ -55,5 +56,7 @@ static inline uint32_t hki_traces_steps(const hki_traces *traces)
 /* Bytes of every step of a call of these sizes, with equal counts. Where some ranks stand for all, parts of the
  * library's own cuts are taken as equally long. */
 void hki_traces_measure(const hki_traces *traces, const hki_sizes *sizes, uint64_t *bytes);
+/* Bytes of one step of a schedule, as laid out by these sizes. */
+uint64_t hki_step_bytes(const hki_step *step, const hki_layout layout[2], uint32_t element_bytes);
 
 #endif

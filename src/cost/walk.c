@@ -79,10 +79,37 @@ static hki_moment reduce_bytes(walk *w, uint32_t recv, const hki_moment *from)
     return reduced;
 }
 
-static void complete_at(walk *w, uint32_t step, const hki_moment *when)
+/* Counts a step that is complete. */
+static void count_done(walk *w, uint32_t index)
 {
-    w->steps[step].mark = *when;
-    push(w, when->at, DONE, step);
+    const hki_trace_step *step = &w->traces->steps[index];
+    step_state *state = &w->steps[index];
+    /* What was received has come in one round more than its SEND had behind it. */
+    bool came = receives(step) && (w->bytes[index] || step->signal);
+    if (came && w->steps[step->mate].rounds >= state->rounds)
+        state->rounds = w->steps[step->mate].rounds + 1;
+    if (state->rounds > w->rounds)
+        w->rounds = state->rounds;
+    w->complete++;
+    if (state->mark.at > w->end.at || w->complete == 1) {
+        w->end = state->mark;
+        w->last = step->rank;
+    }
+}
+
+/* Whether some step waits for this one. */
+static inline bool is_awaited(const walk *w, const hki_trace_step *step)
+{
+    return step->successor_count > 0 || (w->in_order && receives(step));
+}
+
+static void complete_at(walk *w, uint32_t index, const hki_moment *when)
+{
+    w->steps[index].mark = *when;
+    if (is_awaited(w, &w->traces->steps[index]))
+        push(w, when->at, DONE, index);
+    else
+        count_done(w, index);
 }
 
 /* COPY and REDUCE. */
@@ -116,30 +143,15 @@ static void become_ready(walk *w, uint32_t index)
         state->mark = *hki_later(&state->ready, &r->maker);
         hki_spend_alpha(&state->mark, core_time(w, step->rank, w->model->figures->step_ps));
         r->maker = state->mark;
-        push(w, state->mark.at, MADE, index);
+        /* Nobody waits until a RECV of what comes by itself is made, and that takes no part in reductions. */
+        if (step->verb == HKI_VERB_RECV && !(state->phase & HERE) && !w->steps[step->mate].range->rendezvous)
+            state->phase |= POSTED;
+        else
+            push(w, state->mark.at, MADE, index);
     }
 }
 
 /* ---- messages ---- */
-
-/* Range, pace and latency of a message that is about to be sent. */
-static void look_up(walk *w, uint32_t send)
-{
-    const hki_trace_step *step = &w->traces->steps[send];
-    step_state *state = &w->steps[send];
-    uint32_t from = w->traces->rank[step->rank], route[HKI_ROUTE_MOST];
-    hki_link_class link;
-    if (w->paths) {
-        link = w->paths[send].link;
-        state->hops_ps = w->paths[send].hops_ps;
-    } else {
-        link = hki_cluster_link(w->model->cluster, from, step->peer);
-        hki_cluster_route(w->model->cluster, from, step->peer, route, &state->hops_ps);
-    }
-    state->range = hki_figures_range(&w->model->figures->link[link], w->bytes[send]);
-    state->beta_ps = state->range->beta_ps ? state->range->beta_ps : 1;
-    state->alone_ps = hki_bytes_ps(w->bytes[send], state->beta_ps);
-}
 
 static inline uint64_t free_latency(const hki_range_figures *range)
 {
@@ -316,7 +328,6 @@ static void on_made(walk *w, uint32_t index)
     rank_state *r = &w->ranks[step->rank];
     state->phase |= POSTED;
     if (step->verb == HKI_VERB_SEND) {
-        look_up(w, index);
         r->sent += w->bytes[index];
         r->messages++;
         append(w, &r->sends, index, 0);
@@ -393,29 +404,12 @@ static void let_go_behind(walk *w, uint32_t recv, const hki_moment *now)
     }
 }
 
-/* What was received has come in one round more than its SEND had behind it. */
-static uint32_t count_rounds(walk *w, uint32_t index)
-{
-    const hki_trace_step *step = &w->traces->steps[index];
-    step_state *state = &w->steps[index];
-    bool came = receives(step) && (w->bytes[index] || step->signal);
-    if (came && w->steps[step->mate].rounds >= state->rounds)
-        state->rounds = w->steps[step->mate].rounds + 1;
-    if (state->rounds > w->rounds)
-        w->rounds = state->rounds;
-    return state->rounds;
-}
-
 static void on_done(walk *w, uint32_t index)
 {
     const hki_trace_step *step = &w->traces->steps[index];
     const hki_moment *end = &w->steps[index].mark;
-    uint32_t rounds = count_rounds(w, index);
-    w->complete++;
-    if (end->at > w->end.at || w->complete == 1) {
-        w->end = *end;
-        w->last = step->rank;
-    }
+    count_done(w, index);
+    uint32_t rounds = w->steps[index].rounds;
     const uint32_t *successors = w->traces->successors + step->first_successor;
     for (uint32_t i = 0; i < step->successor_count; i++)
         let_go(w, successors[i], end, rounds);

@@ -35,7 +35,7 @@ typedef struct step_state {
     uint32_t rounds;               /* messages in a row, each of which waits for the one before, up to this step */
     uint32_t next[2], previous[2]; /* in its sender's list [0], in the receiver's [1] */
     uint8_t phase;
-    const hki_range_figures *range;      /* SEND, once it is posted */
+    const hki_range_figures *range;      /* SEND */
     uint64_t beta_ps, hops_ps, alone_ps; /* of the message: per KiB, of switches; nβ */
     hki_moment left;                     /* SEND: when its flow began */
 } step_state;

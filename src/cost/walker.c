@@ -56,13 +56,23 @@ static void find_crowding(walk *w)
         w->crowded[i] = w->paths ? worst : hki_crowding_of(w->model, cluster->seats[w->traces->rank[i]].host);
 }
 
-/* Whether a message of these bytes waits for its receiver, over the link that it takes. */
-static bool is_rendezvous(const walk *w, uint32_t send)
+/* Range, pace and latency of a message. */
+static void look_up(walk *w, uint32_t send)
 {
     const hki_trace_step *step = &w->traces->steps[send];
-    hki_link_class link =
-        w->paths ? w->paths[send].link : hki_cluster_link(w->model->cluster, w->traces->rank[step->rank], step->peer);
-    return hki_figures_range(&w->model->figures->link[link], w->bytes[send])->rendezvous;
+    step_state *state = &w->steps[send];
+    uint32_t from = w->traces->rank[step->rank], route[HKI_ROUTE_MOST];
+    hki_link_class link;
+    if (w->paths) {
+        link = w->paths[send].link;
+        state->hops_ps = w->paths[send].hops_ps;
+    } else {
+        link = hki_cluster_link(w->model->cluster, from, step->peer);
+        hki_cluster_route(w->model->cluster, from, step->peer, route, &state->hops_ps);
+    }
+    state->range = hki_figures_range(&w->model->figures->link[link], w->bytes[send]);
+    state->beta_ps = state->range->beta_ps ? state->range->beta_ps : 1;
+    state->alone_ps = hki_bytes_ps(w->bytes[send], state->beta_ps);
 }
 
 /* Every step behind a RECV of its rank waits for one more. */
@@ -72,7 +82,7 @@ static void put_in_order(walk *w)
     if (w->model->cluster->host_count > 1)
         return;
     for (uint32_t i = 0; i < hki_traces_steps(traces); i++)
-        if (traces->steps[i].verb == HKI_VERB_SEND && is_rendezvous(w, i))
+        if (traces->steps[i].verb == HKI_VERB_SEND && w->steps[i].range->rendezvous)
             return;
     w->in_order = true;
     for (uint32_t rank = 0; rank < traces->count; rank++) {
@@ -135,6 +145,9 @@ hk_status hki_walk_open(hki_walker *walker, walk *w)
         w->steps[i] = (step_state){.waits = traces->steps[i].waits, .flow = NONE};
     for (uint32_t i = 0; i < traces->count; i++)
         w->ranks[i] = (rank_state){.sends = empty, .waiting = empty, .held = empty};
+    for (uint32_t i = 0; i < steps; i++)
+        if (traces->steps[i].verb == HKI_VERB_SEND)
+            look_up(w, i);
     find_crowding(w);
     put_in_order(w);
     return HK_OK;

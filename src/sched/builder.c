@@ -29,6 +29,7 @@ struct hki_builder {
     hki_numbers before; /* what the step being added waits for */
     uint32_t window;    /* of the next step; 0: none */
     bool fence;         /* the next step waits for all */
+    bool loose;         /* no step waits for another: hki_builder_loose */
     hk_status status;
 };
 
@@ -83,7 +84,7 @@ static void clear(hki_builder *builder, const hki_shape *shape)
     hki_counters_clear(&builder->counters);
     builder->notes[0] = (note){0};
     builder->window = 0;
-    builder->fence = false;
+    builder->fence = builder->loose = false;
     builder->status = HK_OK;
     *schedule = (hki_schedule){.collective = shape->collective,
                                .ranks = shape->ranks,
@@ -360,6 +361,11 @@ static void add_step(hki_builder *builder, hki_step step, const hki_span *source
         hki_builder_no_memory(builder);
         return;
     }
+    if (builder->loose) {
+        builder->schedule->steps[index] = step;
+        builder->schedule->step_count++;
+        return;
+    }
     note *own = &builder->notes[index + 1];
     *own = (note){.previous = index + 1, .next = index + 1};
     if (!wait_as_asked(builder, (hki_verb)step.verb) || !touch_sources(builder, &step, sources, index) ||
@@ -517,6 +523,11 @@ hki_schedule *hki_builder_finish(hki_builder *builder, hk_status *status)
     }
     hki_builder_free(builder);
     return schedule;
+}
+
+void hki_builder_loose(hki_builder *builder)
+{
+    builder->loose = true;
 }
 
 const hki_schedule *hki_builder_view(const hki_builder *builder, hk_status *status)

@@ -57,6 +57,9 @@ hki_schedule *hki_builder_finish(hki_builder *builder, hk_status *status);
 const hki_schedule *hki_builder_view(const hki_builder *builder, hk_status *status);
 bool hki_builder_renew(hki_builder *builder, const hki_shape *shape);
 void hki_builder_free(hki_builder *builder);
+/* For whoever asks what is sent to whom: the schedule that is about to be built gets neither dependencies nor ordinals,
+ * which take most of the time. */
+void hki_builder_loose(hki_builder *builder);
 const hki_shape *hki_builder_shape(const hki_builder *builder);
 /* For a generator that could not get memory for its own use: finish will return HK_ERR_NO_MEMORY. */
 void hki_builder_no_memory(hki_builder *builder);

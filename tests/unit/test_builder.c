@@ -446,7 +446,7 @@ static void a_renewed_builder_remembers_nothing(void **state)
             if (hki_algorithm_refuses(&all[i], &call))
                 continue;
             assert_int_equal(hki_algorithm_schedule(&all[i], &call, &made), HK_OK);
-            assert_int_equal(hki_algorithm_look(&all[i], &call, &reused, &seen), HK_OK);
+            assert_int_equal(hki_algorithm_look(&all[i], &call, false, &reused, &seen), HK_OK);
             expect_same(seen, made);
             hki_schedule_free(made);
         }
