@@ -41,11 +41,9 @@ static char last_of(uint32_t successors[STEPS - 1])
     hki_piece pieces[2 * STEPS];
     char input[STEPS + 1] = "012345", output[2] = "";
     hki_endpoint endpoint = {0};
-    hki_engine engine = {.endpoint = &endpoint};
+    hki_engine engine;
     fill(&program, steps, pieces, successors);
-    hki_list_init(&engine.lines);
-    hki_list_init(&engine.graphs);
-    hki_list_init(&engine.runnable);
+    hki_engine_open(&engine, &endpoint, 1, 1);
     hki_task task = {.engine = &engine, .program = &program, .divisor = 1, .base = {input, output, NULL}};
     assert_int_equal(hki_task_start(&task), HK_OK);
     assert_true(task.ended);
@@ -66,10 +64,9 @@ static void graphs_that_may_get_on_run_in_the_order_of_their_start(void **state)
 {
     (void)state;
     static const uint32_t woken[] = {3, 0, 4, 4, 1, 2, 0};
-    hki_engine engine = {0};
+    hki_engine engine;
     hki_task tasks[5];
-    hki_list_init(&engine.graphs);
-    hki_list_init(&engine.runnable);
+    hki_engine_open(&engine, NULL, 1, 1);
     for (uint32_t i = 0; i < 5; i++) {
         tasks[i] = (hki_task){.engine = &engine, .number = i};
         hki_list_append(&engine.graphs, &tasks[i].node);
