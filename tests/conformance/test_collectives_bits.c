@@ -3,8 +3,9 @@
  * same number of ranks gives the same on every run, transport and protocol. Inputs are such that the order of reduction
  * shows: rounding, overflow, denormals, both zeros, infinities, and NaNs with payloads.
  *
- * A normal run has every algorithm, type and way on 2, 4 and 7 ranks: powers of two, and what does not fit into one.
- * CONFORMANCE_ALL=1 runs more numbers of ranks.
+ * A normal run has every algorithm, type, operator and way on 2, 4 and 7 ranks: powers of two, and what does not fit
+ * into one; with a large count, and one of two small ones by turns. CONFORMANCE_ALL=1 runs more numbers of ranks, all
+ * counts.
  */
 #include "collective_world.h"
 
@@ -239,13 +240,14 @@ static void reduce_and_hash(world_rank *self, hk_comm *comm, const hki_algorithm
     mine->seed = seed;
     snprintf(mine->what, sizeof mine->what, "%s:%s, %llu %s, %s", hki_collective_name(algorithm->collective),
              algorithm->name, (unsigned long long)count, hk_type_name(type), values_op_name(op));
-    if (mine->everywhere && op != VALUES_PREMUL)
+    if (mine->everywhere && op != VALUES_PREMUL && self->rank == 0) /* all ranks have the same, as is seen later */
         check_rules(type, op, seed, self->ranks, count, recv);
 }
 
 static void try_algorithm(world_rank *self, hk_comm *comm, const hki_algorithm *algorithm, results *out)
 {
     static const uint64_t counts[] = {1, 37, MOST_COUNT};
+    enum { LARGE = 2 };
     bool prefix = algorithm->collective == HKI_COLL_SCAN || algorithm->collective == HKI_COLL_EXSCAN;
     for (hk_type type = 0; type < HK_TYPE_COUNT; type++) {
         bool floating = format_of(type).exponent != 0;
@@ -253,8 +255,11 @@ static void try_algorithm(world_rank *self, hk_comm *comm, const hki_algorithm *
             bool skipped = !floating && op != HK_SUM && op != HK_AVG; /* the order of others never shows */
             if (!values_op_fits(op, type) || skipped || (prefix && op == HK_AVG))
                 continue;
-            for (size_t i = floating ? 0 : 2; i < 3; i++)
-                reduce_and_hash(self, comm, algorithm, type, op, counts[i], out);
+            size_t small = ((size_t)type + (size_t)op) % LARGE;
+            for (size_t i = 0; i <= LARGE; i++) {
+                if (i == LARGE || (floating && (i == small || world_everything())))
+                    reduce_and_hash(self, comm, algorithm, type, op, counts[i], out);
+            }
         }
     }
 }
