@@ -61,6 +61,13 @@ static bool take(hki_channel *channel, hk_arrival *arrival, hki_sink *sink)
 /* --- messages that nobody has asked for yet ------------------------------------------------------------------------
  */
 
+static void count_kept(hki_endpoint *endpoint, uint64_t bytes)
+{
+    endpoint->unexpected_bytes += bytes;
+    if (endpoint->unexpected_bytes > endpoint->unexpected_peak)
+        endpoint->unexpected_peak = endpoint->unexpected_bytes;
+}
+
 hki_unexpected *hki_unexpected_new(hki_channel *channel, const hk_frame *frame, uint64_t bytes)
 {
     hki_unexpected *record = malloc(sizeof *record + bytes);
@@ -73,10 +80,7 @@ hki_unexpected *hki_unexpected_new(hki_channel *channel, const hk_frame *frame, 
     record->piece = (struct iovec){record->data, bytes};
     hki_sink_copy(&record->sink, &record->piece, 1, bytes);
     hki_list_init(&record->node);
-    hki_endpoint *endpoint = channel->endpoint;
-    endpoint->unexpected_bytes += bytes;
-    if (endpoint->unexpected_bytes > endpoint->unexpected_peak)
-        endpoint->unexpected_peak = endpoint->unexpected_bytes;
+    count_kept(channel->endpoint, bytes);
     return record;
 }
 
@@ -88,6 +92,7 @@ void hki_unexpected_free(hki_unexpected *record)
     }
     record->channel->endpoint->unexpected_bytes -= record->piece.iov_len;
     hki_list_remove(&record->node);
+    free(record->head);
     free(record);
 }
 
@@ -174,7 +179,7 @@ static bool resume(hki_channel *channel, hk_arrival *arrival)
     channel->reading_unexpected = NULL;
     if (record)
         record->complete = true;
-    else if (frame.kind != HKI_FRAME_DATA)
+    else if (frame.kind != HKI_FRAME_DATA && frame.kind != HKI_FRAME_HEAD)
         eager_taken(channel, transfer, &frame, transfer->moved);
     else if (transfer->moved == transfer->bytes)
         hki_transfer_end(transfer, HK_OK);
@@ -273,6 +278,19 @@ static void on_point_announce(hki_channel *channel, const hk_frame *frame, const
     hki_list_append(matcher ? &matcher->unexpected : &channel->unexpected, &record->node);
 }
 
+/* The next bytes of the message are to come. */
+void hki_stream_expect(hki_channel *channel, hki_transfer *transfer, uint64_t bytes)
+{
+    if (transfer->state == HKI_TRANSFER_POSTED) {
+        transfer->state = HKI_TRANSFER_STREAMING;
+        transfer->sink.streaming = transfer->bytes >= UNCACHED_BYTES;
+        hki_list_remove(&transfer->node);
+        hki_list_append(&channel->receiving, &transfer->node);
+    }
+    transfer->pieces_moved++;
+    transfer->moved += bytes;
+}
+
 static bool on_data(hki_channel *channel, hk_arrival *arrival)
 {
     hki_transfer *transfer = hki_token_find(channel->endpoint, arrival->frame.communicator);
@@ -283,22 +301,86 @@ static bool on_data(hki_channel *channel, hk_arrival *arrival)
         hki_channel_fail(channel, HK_ERR_TRANSPORT, "peer sent pieces of a message out of order");
         return false;
     }
-    if (transfer->state == HKI_TRANSFER_POSTED) {
-        transfer->state = HKI_TRANSFER_STREAMING;
-        transfer->sink.streaming = transfer->bytes >= UNCACHED_BYTES;
-        hki_list_remove(&transfer->node);
-        hki_list_append(&channel->receiving, &transfer->node);
-    }
-    transfer->pieces_moved++;
-    transfer->moved += arrival->bytes;
+    hki_stream_expect(channel, transfer, arrival->bytes);
     channel->reading = transfer;
     return resume(channel, arrival);
 }
 
-static void on_credit(hki_channel *channel, const hk_frame *frame)
+/* ---- heads: what follows an announcement ---- */
+
+static hki_transfer *find_headless(hki_channel *channel, uint32_t token)
 {
-    channel->eager_out -= frame->communicator < channel->eager_out ? frame->communicator : channel->eager_out;
-    channel->announce_out -= frame->operation < channel->announce_out ? frame->operation : channel->announce_out;
+    hki_list_each (node, &channel->receiving) {
+        hki_transfer *transfer = hki_list_entry(node, hki_transfer, node);
+        if (transfer->point && transfer->state == HKI_TRANSFER_POSTED && transfer->peer_token == token)
+            return transfer;
+    }
+    return NULL;
+}
+
+static hki_unexpected *announced_in(hki_node *list, const hki_channel *channel, uint32_t token)
+{
+    hki_list_each (node, list) {
+        hki_unexpected *record = hki_list_entry(node, hki_unexpected, node);
+        if (record->channel == channel && record->frame.kind == HKI_FRAME_POINT_ANNOUNCE && !record->head &&
+            record->announcement.token == token)
+            return record;
+    }
+    return NULL;
+}
+
+static hki_unexpected *find_announcement(hki_channel *channel, uint32_t token)
+{
+    hki_unexpected *record = announced_in(&channel->unexpected, channel, token);
+    hki_list_each (node, &channel->endpoint->matchers) {
+        if (!record)
+            record = announced_in(&hki_list_entry(node, hki_matcher, node)->unexpected, channel, token);
+    }
+    return record;
+}
+
+/* Makes room for the head in a record. */
+static bool prepare_head(hki_channel *channel, hki_unexpected *record)
+{
+    record->head = malloc(HKI_HEAD_BYTES);
+    if (!record->head)
+        return false;
+    record->piece = (struct iovec){record->head, HKI_HEAD_BYTES};
+    hki_sink_copy(&record->sink, &record->piece, 1, HKI_HEAD_BYTES);
+    count_kept(channel->endpoint, HKI_HEAD_BYTES);
+    channel->reading_unexpected = record;
+    return true;
+}
+
+/* Straight to its receive, or kept with its announcement. */
+static bool on_head(hki_channel *channel, hk_arrival *arrival)
+{
+    uint32_t token = arrival->frame.communicator;
+    hki_transfer *transfer = find_headless(channel, token);
+    hki_unexpected *record = transfer ? NULL : find_announcement(channel, token);
+    if (arrival->bytes != HKI_HEAD_BYTES || (transfer && transfer->bytes < HKI_HEAD_BYTES)) {
+        hki_channel_fail(channel, HK_ERR_TRANSPORT, "peer sent a beginning that is not its message's");
+        return false;
+    }
+    if (!record || record->repaid)
+        hki_channel_owe(channel, HKI_HEAD_BYTES + HKI_EAGER_OVERHEAD, 0);
+    if (record && !prepare_head(channel, record)) {
+        hki_channel_fail(channel, HK_ERR_NO_MEMORY, "no memory to keep the beginning of a message");
+        return false;
+    }
+    if (record)
+        return resume(channel, arrival);
+    if (!transfer)
+        return drop(channel, arrival); /* its receive was cancelled, or its communicator freed */
+    hki_stream_expect(channel, transfer, HKI_HEAD_BYTES);
+    channel->reading = transfer;
+    return resume(channel, arrival);
+}
+
+static void on_credit(hki_channel *channel, uint32_t eager_bytes, uint32_t announcements)
+{
+    channel->eager_out -= eager_bytes < channel->eager_out ? eager_bytes : channel->eager_out;
+    channel->announce_out -= announcements < channel->announce_out ? announcements : channel->announce_out;
     if (!hki_list_empty(&channel->queued))
         hki_channel_work(channel);
 }
@@ -307,6 +389,8 @@ static void on_grants(hki_channel *channel, hk_frame frame, const hki_grant *gra
 {
     for (size_t i = 0; i < count && !channel->lost; i++) {
         frame.ordinal = grants[i].ordinal;
+        if (grants[i].credit > 0)
+            on_credit(channel, grants[i].credit, 0);
         hki_on_grant(channel, &frame, &grants[i]);
     }
 }
@@ -348,7 +432,7 @@ static bool on_small(hki_channel *channel, hk_arrival *arrival)
         hki_on_put(channel, &frame);
         break;
     case HKI_FRAME_CREDIT:
-        on_credit(channel, &frame);
+        on_credit(channel, frame.communicator, frame.operation);
         break;
     case HKI_FRAME_ABORT:
     case HKI_FRAME_QUERY:
@@ -373,6 +457,8 @@ static bool dispatch(hki_channel *channel, hk_arrival *arrival)
         return on_point_eager(channel, arrival);
     case HKI_FRAME_DATA:
         return on_data(channel, arrival);
+    case HKI_FRAME_HEAD:
+        return on_head(channel, arrival);
     default:
         return on_small(channel, arrival);
     }

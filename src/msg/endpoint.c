@@ -322,12 +322,19 @@ static bool is_eager(const hki_unexpected *record)
     return record->frame.kind == HKI_FRAME_EAGER || record->frame.kind == HKI_FRAME_POINT_EAGER;
 }
 
+static uint64_t eager_cost(const hki_unexpected *record)
+{
+    if (is_eager(record))
+        return record->bytes + HKI_EAGER_OVERHEAD;
+    return record->head ? HKI_HEAD_BYTES + HKI_EAGER_OVERHEAD : 0;
+}
+
 void hki_unexpected_repay(hki_unexpected *record)
 {
     if (record->repaid || record->channel->self || record->frame.kind == HKI_FRAME_GRANT)
         return;
     record->repaid = true;
-    hki_channel_owe(record->channel, is_eager(record) ? record->bytes + HKI_EAGER_OVERHEAD : 0, !is_eager(record));
+    hki_channel_owe(record->channel, eager_cost(record), !is_eager(record));
 }
 
 /* Credit that messages of the channel in a list hold; with `repay` it goes back. */
@@ -337,10 +344,8 @@ static void count_credit(hki_node *list, const hki_channel *channel, bool repay,
         hki_unexpected *record = hki_list_entry(node, hki_unexpected, node);
         if (record->channel != channel || record->repaid || !record->complete || record->frame.kind == HKI_FRAME_GRANT)
             continue;
-        if (is_eager(record))
-            *bytes += record->bytes + HKI_EAGER_OVERHEAD;
-        else
-            *announced += 1;
+        *bytes += eager_cost(record);
+        *announced += !is_eager(record);
         if (repay)
             hki_unexpected_repay(record);
     }

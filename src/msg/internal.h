@@ -47,6 +47,8 @@ void hki_on_grant(hki_channel *channel, const hk_frame *frame, const hki_grant *
 void hki_on_done(hki_channel *channel, const hk_frame *frame);
 /* Sends DATA from byte `from` on, which is 0 unless the message is in one piece. */
 void hki_stream_start(hki_channel *channel, hki_transfer *transfer, uint32_t receiver_token, uint64_t from);
+/* At the receiver: so many bytes of the message are about to be read. */
+void hki_stream_expect(hki_channel *channel, hki_transfer *transfer, uint64_t bytes);
 bool hki_stream_push(hki_channel *channel, hki_transfer *transfer);
 bool hki_pull_advance(hki_channel *channel, hki_transfer *transfer);
 /* Puts (put.c). Describes a copying receive's destination into the grant; false: the peer cannot write there. */

@@ -17,6 +17,9 @@
  * when the grant has not come after a few turns, for then the peer may have called something else. The grants that the
  * start of an operation gives one peer leave in one frame.
  *
+ * Point-to-point, where no schedule is known, the beginning of a message follows its announcement at once, as credit
+ * for eager bytes allows: while it is on its way the grant comes back.
+ *
  * A copying receive grants a put where it can; a sender that cannot do as the grant says streams. So nothing above the
  * eager limit enters the FIFO before the receiver has granted it: its head is always consumable.
  *
@@ -47,15 +50,20 @@ enum hki_frame_kind {
     HKI_FRAME_QUERY,          /* where are you in operation `operation` of this communicator? */
     HKI_FRAME_ANSWER,         /* hki_answer */
     HKI_FRAME_PUT,            /* communicator = receiver's token: its memory has been written */
+    HKI_FRAME_HEAD,           /* piece 0 of a stream, before it is granted; communicator = sender's token */
     HKI_FRAME_KINDS
 };
 
 enum {
     HKI_EAGER_WINDOW = 256 * 1024, /* bytes of eager messages that a peer may have under way; guessed */
     HKI_EAGER_OVERHEAD = 192,      /* what each of them costs beside its payload */
-    HKI_ANNOUNCE_WINDOW = 1024,    /* announcements that a peer may have under way; guessed */
-    HKI_GRANTS = 8,                /* that leave together: they fit in HK_TRANSPORT_WHOLE */
-    HKI_PULL_PIECE = 256 * 1024    /* a pull yields to other work after so many bytes; measured best for get */
+    HKI_HEAD_BYTES = 60 * 1024, /* of a message that follow its announcement: one packet over loopback, which takes as
+                                 * long to send as the grant to come */
+    HKI_HEAD_WINDOW =
+        HKI_EAGER_WINDOW / 4 * 3, /* eager bytes under way that heads may lead to: the rest is for others */
+    HKI_ANNOUNCE_WINDOW = 1024,   /* announcements that a peer may have under way; guessed */
+    HKI_GRANTS = 8,               /* that leave together: they fit in HK_TRANSPORT_WHOLE */
+    HKI_PULL_PIECE = 256 * 1024   /* a pull yields to other work after so many bytes; measured best for get */
 };
 
 typedef struct hki_announcement {
@@ -69,7 +77,7 @@ typedef struct hki_grant {
     uint32_t receiver_token;
     uint32_t sender_token; /* 0: unknown, find it by key */
     uint32_t ordinal;      /* of the key; the rest of it is the frame's */
-    uint32_t zero;
+    uint32_t credit;       /* eager bytes returned, as by a CREDIT frame */
     uint64_t length;  /* of the message that the receiver expects, which counts if it is found by key */
     uint64_t bytes;   /* that may be put; 0: only a stream may come */
     uint64_t from;    /* where the stream begins: what is before has been pulled */
@@ -178,6 +186,7 @@ typedef struct hki_unexpected {
     bool repaid;                   /* the credit that it took went back already */
     hki_announcement announcement; /* of a grant: token of the receiver, bytes and place of a put */
     hki_transfer *own;             /* a rank's message to itself, not copied */
+    unsigned char *head;           /* HKI_HEAD_BYTES that followed the announcement, in the sink; NULL: none */
     hki_sink sink;                 /* while it is being read */
     struct iovec piece;
     unsigned char data[];

@@ -114,6 +114,20 @@ void hki_msg_announce_all(hki_endpoint *endpoint)
     }
 }
 
+/* Sends the beginning of a message that was announced just now, to be kept by the receiver if need be. */
+static void send_head(hki_channel *channel, hki_transfer *transfer)
+{
+    uint64_t cost = HKI_HEAD_BYTES + HKI_EAGER_OVERHEAD;
+    hk_frame frame = {.kind = HKI_FRAME_HEAD, .communicator = transfer->token};
+    if (channel->ops->describe || transfer->piece_count != 1 || transfer->bytes < 2 * HKI_HEAD_BYTES ||
+        channel->limits.piece_bytes < HKI_HEAD_BYTES || channel->eager_out + cost > HKI_HEAD_WINDOW ||
+        channel->ops->send(channel->link, &frame, transfer->pieces[0].iov_base, HKI_HEAD_BYTES) != HK_TRANSPORT_OK)
+        return;
+    channel->eager_out += cost;
+    transfer->moved = HKI_HEAD_BYTES;
+    transfer->pieces_moved = 1;
+}
+
 /* A grant that came before the send that it is for. True unless it is for another call, which has been reported. */
 static bool find_grant(hki_channel *channel, const hki_transfer *transfer, hki_unexpected **grant)
 {
@@ -146,6 +160,8 @@ bool hki_announce(hki_channel *channel, hki_transfer *transfer)
     if (grant)
         hki_unexpected_free(grant);
     hki_send_enlist(channel, transfer, &channel->announced, HKI_TRANSFER_ANNOUNCED);
+    if (transfer->point)
+        send_head(channel, transfer);
     return true;
 }
 
@@ -237,7 +253,7 @@ void hki_on_grant(hki_channel *channel, const hk_frame *frame, const hki_grant *
         return;
     bool wants_stream = !(transfer->protocols & PULLS) || grant->sender_token != 0 || grant->bytes != 0;
     if (wants_stream)
-        hki_stream_start(channel, transfer, grant->receiver_token, grant->from);
+        hki_stream_start(channel, transfer, grant->receiver_token, transfer->moved > 0 ? transfer->moved : grant->from);
 }
 
 void hki_on_done(hki_channel *channel, const hk_frame *frame)
@@ -291,6 +307,8 @@ static void send_grant(hki_channel *channel, hki_transfer *transfer, hki_grant *
     grant->receiver_token = transfer->token;
     grant->ordinal = frame.ordinal;
     grant->length = transfer->bytes;
+    grant->credit = (uint32_t)channel->eager_owed;
+    channel->eager_owed = 0;
     transfer->granted = true;
     if (channel->endpoint->holding && !grant->sender_token)
         hold(channel, &frame, grant);
@@ -346,6 +364,7 @@ void hki_accept_announcement(hki_channel *channel, hki_transfer *transfer, const
         return;
     }
     channel->peer_pulls = false;
+    transfer->peer_token = announcement->token; /* its head may follow */
     if (!transfer->granted || transfer->point)
         grant_stream(channel, transfer, announcement->token);
 }

@@ -69,6 +69,18 @@ void hki_msg_send(hki_channel *channel, hki_transfer *transfer)
     hki_transfer_start_send(channel, transfer);
 }
 
+/* What has come of the head; the rest, if it is still being read, goes straight to its place. */
+static void give_head(hki_unexpected *record, hki_transfer *transfer)
+{
+    hki_channel *channel = record->channel;
+    hki_stream_expect(channel, transfer, HKI_HEAD_BYTES);
+    hki_sink_feed(&transfer->sink, record->head, (size_t)(HKI_HEAD_BYTES - record->sink.room));
+    if (channel->reading_unexpected == record) {
+        channel->reading = transfer;
+        channel->reading_unexpected = NULL;
+    }
+}
+
 void hki_give_unexpected(hki_unexpected *record, hki_transfer *transfer)
 {
     hki_channel *channel = record->channel;
@@ -76,6 +88,8 @@ void hki_give_unexpected(hki_unexpected *record, hki_transfer *transfer)
     if (!eager) {
         hki_announcement announcement = record->announcement;
         hki_unexpected_repay(record);
+        if (record->head)
+            give_head(record, transfer);
         hki_unexpected_free(record);
         hki_accept_announcement(channel, transfer, &announcement);
         return;

@@ -5,6 +5,7 @@
  */
 #include "exec/exec.h"
 #include "msg/msg.h"
+#include "tests/unit/scripted_link.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,55 +14,7 @@
 
 #include <cmocka.h>
 
-enum { LARGE = 10000, EAGER = 2000, FRAMES = 64, TURNS = 1000, COMMUNICATOR = 7 };
-
-typedef struct seen {
-    hk_frame frame;
-    size_t bytes;
-    unsigned char payload[HK_TRANSPORT_WHOLE];
-} seen;
-
-struct hk_link {
-    seen sent[FRAMES];
-    unsigned count;
-    seen arrival; /* one at a time */
-    bool arrived;
-};
-
-static hk_link_state link_state(hk_link *link, const char **reason)
-{
-    (void)link, (void)reason;
-    return HK_LINK_UP;
-}
-
-static hk_transport_result note(hk_link *link, const hk_frame *frame, const void *payload, size_t bytes)
-{
-    assert_true(link->count < FRAMES);
-    seen *one = &link->sent[link->count++];
-    one->frame = *frame;
-    one->bytes = bytes;
-    memcpy(one->payload, payload, bytes < sizeof one->payload ? bytes : sizeof one->payload);
-    return HK_TRANSPORT_OK;
-}
-
-static hk_transport_result peek(hk_link *link, hk_arrival *arrival)
-{
-    *arrival = (hk_arrival){.frame = link->arrival.frame, .data = link->arrival.payload, .bytes = link->arrival.bytes};
-    return link->arrived ? HK_TRANSPORT_OK : HK_TRANSPORT_AGAIN;
-}
-
-static void consume(hk_link *link)
-{
-    link->arrived = false;
-}
-
-static const hk_transport_ops ops = {.size = sizeof ops,
-                                     .abi = HK_TRANSPORT_ABI,
-                                     .name = "test",
-                                     .link_state = link_state,
-                                     .send = note,
-                                     .peek = peek,
-                                     .consume = consume};
+enum { LARGE = 10000, EAGER = 2000, TURNS = 1000, COMMUNICATOR = 7 };
 
 /* ---- a rank and its peers ---- */
 
@@ -93,7 +46,7 @@ static void begin(scene *s)
     const hk_transport_limits limits = {.eager_bytes = EAGER, .piece_bytes = LARGE, .get_bytes = SIZE_MAX};
     assert_int_equal(hki_endpoint_open(&s->endpoint, RANKS, 0, &listener), HK_OK);
     for (int rank = 1; rank < RANKS; rank++)
-        hki_channel_attach(&s->endpoint.channels[rank], &ops, &s->link[rank], &limits);
+        hki_channel_attach(&s->endpoint.channels[rank], &hk_transport_scripted, &s->link[rank], &limits);
 }
 
 static void on_end(hki_transfer *transfer, hk_status status)
@@ -135,16 +88,12 @@ static hki_transfer *send_to(scene *s, int rank, uint32_t ordinal)
 /* The peer grants messages of such a length, of ordinal 0 and so on, in one frame. */
 static void grant_arrives(scene *s, int rank, uint64_t length, uint32_t count)
 {
-    hk_link *link = &s->link[rank];
+    hk_frame frame = {.kind = HKI_FRAME_GRANT, .communicator = COMMUNICATOR, .operation = 3, .fingerprint = 9};
     hki_grant grants[HKI_GRANTS] = {{0}};
     for (uint32_t i = 0; i < count; i++)
         grants[i] = (hki_grant){.receiver_token = 40 + i, .ordinal = i, .length = length};
-    link->arrival.frame =
-        (hk_frame){.kind = HKI_FRAME_GRANT, .communicator = COMMUNICATOR, .operation = 3, .fingerprint = 9};
-    link->arrival.bytes = count * sizeof *grants;
-    memcpy(link->arrival.payload, grants, link->arrival.bytes);
-    link->arrived = true;
-    assert_true(hki_msg_progress(&s->endpoint) || hki_channel_drain(&s->endpoint.channels[rank]));
+    script_arrival(&s->link[rank], frame, grants, count * sizeof *grants, count * sizeof *grants);
+    assert_true(hki_channel_drain(&s->endpoint.channels[rank]));
 }
 
 static void drop(scene *s, hki_transfer *transfer)

@@ -19,7 +19,9 @@ enum {
     BULK_FETCH = 512, /* then so much is fetched to see the next header; both guessed */
     BULK_FRAMES = 16, /* … and that for so many frames after a piece of a stream: the small ones that arrange for the
                          next must not make its beginning be copied twice; guessed */
-    CROWD = 3         /* links polled in turn from which on asking epoll once is cheaper than asking each socket */
+    REST_NS = 4500,   /* see rest(); 2 to 10 us were tried */
+    REST_BYTES = 128 << 10, /* as long as more than this is to come of the payload */
+    CROWD = 3 /* links polled in turn from which on asking epoll once is cheaper than asking each socket */
 };
 
 /* ---- buffers ---- */
@@ -292,6 +294,28 @@ hk_transport_result hki_tcp_peek(hk_link *link, hk_arrival *arrival)
     return HK_TRANSPORT_OK;
 }
 
+static uint64_t now(const hk_link *link)
+{
+    const hk_transport_services *services = link->transport->services;
+    return services->now(services->core);
+}
+
+/* Whoever reads a socket holds its lock, for which the sender waits on its own core when it delivers. So a reader that
+ * is ahead lets a few packets come before it asks again: a stream of 1 MiB took 92 us then, against 104. With TLS every
+ * read is a short one. */
+static void rest(hk_link *link)
+{
+    if (link->left > REST_BYTES && link->stream.tls == NULL)
+        link->rested = now(link) + REST_NS;
+}
+
+bool hki_tcp_rests(hk_link *link)
+{
+    if (link->rested != 0 && now(link) >= link->rested)
+        link->rested = 0;
+    return link->rested != 0;
+}
+
 /* Straight to its place, and the beginning of what follows the payload into the buffer, which is empty. */
 static ssize_t read_direct(hk_link *link, void *destination, size_t bytes)
 {
@@ -334,11 +358,17 @@ hk_transport_result hki_tcp_read(hk_link *link, void *destination, size_t bytes,
     }
     if (link->stream.fd < 0)
         return HK_TRANSPORT_LOST;
+    if (link->rested != 0 && hki_tcp_rests(link))
+        return HK_TRANSPORT_AGAIN;
     ssize_t got = read_direct(link, destination, bytes);
-    if (got <= 0)
+    if (got <= 0) {
+        rest(link);
         return fetch_failed(link, got);
+    }
     *moved = (size_t)got;
     link->left -= *moved;
+    if (link->short_read)
+        rest(link);
     return HK_TRANSPORT_OK;
 }
 

@@ -221,6 +221,8 @@ static size_t tcp_poll(hk_transport *transport, uint32_t *ranks, size_t capacity
         hk_link *link = hki_list_entry(node, hk_link, lively);
         if (count == capacity)
             break;
+        if (link->rested != 0 && !link->news && hki_tcp_rests(link))
+            continue;
         if (!hki_tcp_pending(link)) {
             hki_list_remove(node);
             continue;

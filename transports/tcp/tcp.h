@@ -124,13 +124,14 @@ struct hk_link {
     /* arrivals: in[start … end), a part of the stream */
     unsigned char *in;
     size_t start, end, capacity;
-    hk_frame head; /* of the frame whose header has been taken off the stream */
-    bool headed;   /* there is one */
-    size_t length; /* of its payload */
-    size_t left;   /* of its payload, not yet taken */
-    size_t skip;   /* bytes to drop before the next header */
-    uint32_t lane; /* over which the payload comes; 0: it follows the header */
-    uint32_t bulk; /* > 0: large payloads come, so do not buffer what can be read straight to its place */
+    hk_frame head;   /* of the frame whose header has been taken off the stream */
+    bool headed;     /* there is one */
+    size_t length;   /* of its payload */
+    size_t left;     /* of its payload, not yet taken */
+    size_t skip;     /* bytes to drop before the next header */
+    uint32_t lane;   /* over which the payload comes; 0: it follows the header */
+    uint64_t rested; /* when the socket may be asked again for the payload that is being read; 0: now */
+    uint32_t bulk;   /* > 0: large payloads come, so do not buffer what can be read straight to its place */
     bool short_read;
     bool ready;                /* the socket may have something: set by events, cleared by an empty read */
     bool hung_up;              /* all that will ever come is in the kernel */
@@ -303,6 +304,8 @@ bool hki_tcp_pending(hk_link *link);
 void hki_tcp_end(hk_link *link);
 void hki_tcp_release_buffer(hk_link *link);
 /* The link ends here: its peer has left, if that is what was read last, or is lost. error 0: it hung up. */
+/* The reader of a large payload lets some of it come before it asks the socket again. */
+bool hki_tcp_rests(hk_link *link);
 void hki_tcp_finish(hk_link *link, int error);
 
 /* ---- listen.c ---- */
