@@ -78,10 +78,10 @@ typedef struct hki_grant {
     uint32_t sender_token; /* 0: unknown, find it by key */
     uint32_t ordinal;      /* of the key; the rest of it is the frame's */
     uint32_t credit;       /* eager bytes returned, as by a CREDIT frame */
-    uint64_t length;  /* of the message that the receiver expects, which counts if it is found by key */
-    uint64_t bytes;   /* that may be put; 0: only a stream may come */
-    uint64_t from;    /* where the stream begins: what is before has been pulled */
-    hk_remote remote; /* where to put */
+    uint64_t length;       /* of the message that the receiver expects, which counts if it is found by key */
+    uint64_t bytes;        /* that may be put; 0: only a stream may come */
+    uint64_t from;         /* where the stream begins: what is before has been pulled */
+    hk_remote remote;      /* where to put */
 } hki_grant;
 
 /* Where incoming bytes go: copied to, or reduced into, a list of pieces; elements may be split between two feeds. */
