@@ -5,6 +5,7 @@
 #include "comm/comm.h"
 #include "comm/inspect.h"
 #include "cost/explain.h"
+#include "sim/sim.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,6 +34,15 @@ static hki_call call_of(const hk_comm *comm, const hki_bench_cell *cell, hki_col
                       .levels = comm->cluster->levels};
 }
 
+/* Of the size itself: a choice is made for a class of sizes. */
+static hki_question question_of(const hk_comm *comm, const hki_bench_cell *cell, hki_collective collective)
+{
+    const hki_call call = call_of(comm, cell, collective);
+    hki_question question = hki_question_of(&call, cell->type, hki_op_class_of(cell->op), cell->bytes);
+    question.bytes = cell->bytes;
+    return question;
+}
+
 /* What is chosen, first, and then all others that can serve, each in the segments in which it would be. */
 static hk_status find_candidates(hk_comm *comm, const hki_bench_cell *cell, hki_bench_candidates *all)
 {
@@ -51,7 +61,7 @@ static hk_status find_candidates(hk_comm *comm, const hki_bench_cell *cell, hki_
         if (found[i].candidacy <= HKI_TOO_LONG &&
             (found[i].algorithm != chosen.algorithm || found[i].segments != chosen.segments))
             all->items[all->count++] = found[i];
-    question.bytes = cell->bytes; /* a choice is made for a class of sizes; here the size itself counts */
+    question = question_of(comm, cell, all->collective);
     for (int i = 0; i < all->count; i++)
         HK_TRY(hki_candidate_price(pricer, &question, all->items[i].segments, &all->items[i]));
     return HK_OK;
@@ -80,6 +90,35 @@ void hki_bench_why(hk_comm *comm, const hki_bench_cell *cell, char *text, size_t
             next = &all.items[i];
     hki_choice_reason(&all.items[0], next, text, room);
     *predicted_us = (double)all.items[0].price.total_ps / 1e6;
+}
+
+static hk_status simulate(hk_comm *comm, const hki_bench_cell *cell, hki_collective collective, double *us)
+{
+    static const uint64_t most_steps = 1 << 18;
+    const hki_question question = question_of(comm, cell, collective);
+    const hki_model model = {comm->cluster, &comm->context->figures, question.type, question.operators};
+    const hki_sim_options options = {.most_steps = most_steps};
+    hki_call call = question.call;
+    const hki_algorithm *algorithm;
+    hki_sim *sim;
+    HK_TRY(hki_select(comm->chooser, &call, cell->type, hki_op_class_of(cell->op), cell->bytes, &algorithm,
+                      &call.segments));
+    hk_status status = hki_sim_run(&model, algorithm, &call, question.bytes, &options, &sim);
+    if (status == HK_ERR_COUNT)
+        return HK_OK;
+    HK_TRY(status);
+    *us = (double)sim->total_ps / 1e6;
+    hki_sim_free(sim);
+    return HK_OK;
+}
+
+double hki_bench_simulated(hk_comm *comm, const hki_bench_cell *cell)
+{
+    int collective = hki_collective_find(hki_bench_traits_of(cell->kind)->name);
+    double us = 0;
+    if (collective >= 0 && simulate(comm, cell, (hki_collective)collective, &us) != HK_OK)
+        complain(comm, cell);
+    return us;
 }
 
 bool hki_bench_algorithm_known(hki_bench_kind kind, const char *algorithm, char *known, size_t room)

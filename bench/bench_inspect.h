@@ -23,6 +23,10 @@ bool hki_bench_candidates_find(hk_comm *comm, const hki_bench_cell *cell, hki_be
  * 52.3 us: alpha 1, beta 92 ... %; next ring, 52.3 us". Empty and 0 for messages between two ranks. */
 void hki_bench_why(hk_comm *comm, const hki_bench_cell *cell, char *text, size_t room, double *predicted_us);
 
+/* What the simulator says that one call by the chosen algorithm takes, in µs, by the job's cluster and figures. 0: too
+ * many steps to be simulated in passing, or a failure (reported on stderr). */
+double hki_bench_simulated(hk_comm *comm, const hki_bench_cell *cell);
+
 /* Is there such an algorithm for the collective? If not, `known` names those that there are, separated by commas. */
 bool hki_bench_algorithm_known(hki_bench_kind kind, const char *algorithm, char *known, size_t room);
 

@@ -65,6 +65,7 @@ typedef struct hki_bench_result {
     /* Set by who knows the library: */
     char why[192];                         /* what speaks for the algorithm; "" = unknown */
     double predicted_us;                   /* of one call; 0 = unknown */
+    double simulated_us;                   /* the same, by the simulator; with --regret */
     const struct hki_bench_regret *regret; /* of --regret; NULL otherwise */
 } hki_bench_result;
 

@@ -192,47 +192,82 @@ int hki_bench_regret_measure(hk_comm *comm, const hki_bench_library *library, co
 
 /* ---- over cells ---- */
 
+static bool grow(double **values, long room)
+{
+    double *grown = realloc(*values, (size_t)room * sizeof *grown);
+    if (grown)
+        *values = grown;
+    return grown != NULL;
+}
+
 bool hki_bench_regrets_add(hki_bench_regrets *regrets, const hki_bench_regret *regret, const hki_bench_result *result)
 {
+    double measured = result->time.p50;
     if (regrets->count == regrets->room) {
         long room = 2 * regrets->room + 64;
-        double *values = realloc(regrets->values, (size_t)room * sizeof *values);
-        regrets->values = values ? values : regrets->values;
-        double *ratios = realloc(regrets->ratios, (size_t)room * sizeof *ratios);
-        regrets->ratios = ratios ? ratios : regrets->ratios;
-        if (!values || !ratios)
+        if (!grow(&regrets->values, room) || !grow(&regrets->ratios, room) || !grow(&regrets->simulated, room))
             return false;
         regrets->room = room;
     }
     regrets->values[regrets->count] = regret->value;
-    regrets->ratios[regrets->count] = result->time.p50 > 0 ? result->predicted_us / result->time.p50 : 0;
+    regrets->ratios[regrets->count] = measured > 0 ? result->predicted_us / measured : 0;
     regrets->count++;
+    if (result->simulated_us > 0 && measured > 0)
+        regrets->simulated[regrets->simulations++] = result->simulated_us / measured;
     return true;
+}
+
+/* What ratios to the measured times say. */
+typedef struct accuracy {
+    double median, off; /* median of the ratios, and of what they are off by, in parts of the measured time */
+    double within;      /* per cent of them */
+} accuracy;
+
+static const double low = 0.7, high = 1.5;
+
+/* Leaves the errors where the ratios were. */
+static accuracy judge_ratios(double *ratios, size_t count)
+{
+    accuracy found = {0};
+    qsort(ratios, count, sizeof *ratios, ascending);
+    found.median = hki_bench_quantile(ratios, count, 0.5);
+    for (size_t i = 0; i < count; i++) {
+        found.within += ratios[i] >= low && ratios[i] <= high ? 100.0 / (double)count : 0;
+        ratios[i] = ratios[i] < 1 ? 1 - ratios[i] : ratios[i] - 1;
+    }
+    qsort(ratios, count, sizeof *ratios, ascending);
+    found.off = hki_bench_quantile(ratios, count, 0.5);
+    return found;
 }
 
 void hki_bench_regrets_print(FILE *out, hki_bench_regrets *regrets)
 {
-    static const double low = 0.7, high = 1.5;
-    long within = 0;
     size_t count = (size_t)regrets->count;
     if (count == 0)
         return;
-    for (size_t i = 0; i < count; i++)
-        within += regrets->ratios[i] >= low && regrets->ratios[i] <= high;
     qsort(regrets->values, count, sizeof *regrets->values, ascending);
-    qsort(regrets->ratios, count, sizeof *regrets->ratios, ascending);
+    accuracy predicted = judge_ratios(regrets->ratios, count);
+    accuracy simulated = judge_ratios(regrets->simulated, (size_t)regrets->simulations);
+    if (regrets->simulations > 0)
+        fprintf(
+            out,
+            "# simulated / measured: median %.2f, within %.1f ... %.1f in %.0f %% of %ld cells; off by, in the median: "
+            "predicted %.0f %%, simulated %.0f %%\n",
+            simulated.median, low, high, simulated.within, regrets->simulations, 100 * predicted.off,
+            100 * simulated.off);
     fprintf(
         out,
         "# regret over %zu cells: median %.1f %%, 90th percentile %.1f %%, most %.1f %%; predicted / measured: median "
         "%.2f, within %.1f ... %.1f in %.0f %% of the cells\n",
         count, 100 * hki_bench_quantile(regrets->values, count, 0.5),
-        100 * hki_bench_quantile(regrets->values, count, 0.9), 100 * regrets->values[count - 1],
-        hki_bench_quantile(regrets->ratios, count, 0.5), low, high, 100.0 * (double)within / (double)count);
+        100 * hki_bench_quantile(regrets->values, count, 0.9), 100 * regrets->values[count - 1], predicted.median, low,
+        high, predicted.within);
 }
 
 void hki_bench_regrets_free(hki_bench_regrets *regrets)
 {
     free(regrets->values);
     free(regrets->ratios);
+    free(regrets->simulated);
     *regrets = (hki_bench_regrets){0};
 }

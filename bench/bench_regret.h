@@ -41,14 +41,16 @@ int hki_bench_regret_measure(hk_comm *comm, const hki_bench_library *library, co
 
 /* Over cells. */
 typedef struct hki_bench_regrets {
-    double *values; /* of each cell */
-    double *ratios; /* predicted / measured */
+    double *values;    /* of each cell */
+    double *ratios;    /* predicted / measured */
+    double *simulated; /* simulated / measured */
     long count, room;
+    long simulations; /* of the cells, so many could be simulated */
 } hki_bench_regrets;
 
 /* False: no memory. */
 bool hki_bench_regrets_add(hki_bench_regrets *regrets, const hki_bench_regret *regret, const hki_bench_result *result);
-/* "regret: median 0.0 %, 90th percentile 4.1 %, ..." */
+/* "regret: median 0.0 %, 90th percentile 4.1 %, ...", and how far off prediction and simulation were. */
 void hki_bench_regrets_print(FILE *out, hki_bench_regrets *regrets);
 void hki_bench_regrets_free(hki_bench_regrets *regrets);
 

@@ -96,8 +96,11 @@ void hki_bench_cell_json(FILE *out, const char *library, const char *transport, 
     hki_bench_json_truth(out, "correct", result->correct);
     comma(out);
     hki_bench_json_number(out, "predicted_us", result->predicted_us > 0 ? result->predicted_us : NAN);
-    if (result->regret != NULL)
+    if (result->regret != NULL) {
+        comma(out);
+        hki_bench_json_number(out, "simulated_us", result->simulated_us > 0 ? result->simulated_us : NAN);
         rivals_json(out, result->regret);
+    }
     fputc('}', out);
 }
 
@@ -163,8 +166,8 @@ void hki_bench_cell_row(FILE *out, const hki_bench_cell *cell, const hki_bench_r
 
 void hki_bench_regret_heading(FILE *out)
 {
-    fprintf(out, "%-16s %12s  %-24s %10s %10s %9s  %-24s %10s %8s\n", "collective", "bytes", "chosen", "p50 us",
-            "predicted", "/measured", "best", "p50 us", "regret %");
+    fprintf(out, "%-16s %12s  %-24s %10s %10s %9s %10s  %-24s %10s %8s\n", "collective", "bytes", "chosen", "p50 us",
+            "predicted", "/measured", "simulated", "best", "p50 us", "regret %");
 }
 
 static void name_text(const hki_bench_rival *rival, char *text, size_t room)
@@ -177,14 +180,15 @@ static void name_text(const hki_bench_rival *rival, char *text, size_t room)
 
 void hki_bench_regret_row(FILE *out, const hki_bench_cell *cell, const hki_bench_result *result)
 {
-    char text[3][32], chosen[80], name[80];
+    char text[4][32], chosen[80], name[80];
     const hki_bench_regret *regret = result->regret;
     const hki_bench_rival *best = &regret->rivals[regret->best];
     name_text(&regret->rivals[0], chosen, sizeof chosen);
     name_text(best, name, sizeof name);
-    fprintf(out, "%-16s %12llu  %-24s %10s %10s %9.2f  %-24s %10s %8.1f%s\n", hki_bench_traits_of(cell->kind)->name,
-            (unsigned long long)cell->bytes, chosen, figure(result->time.p50, text[0], sizeof text[0]),
-            figure(result->predicted_us, text[1], sizeof text[1]), result->predicted_us / result->time.p50, name,
+    fprintf(out, "%-16s %12llu  %-24s %10s %10s %9.2f %10s  %-24s %10s %8.1f%s\n",
+            hki_bench_traits_of(cell->kind)->name, (unsigned long long)cell->bytes, chosen,
+            figure(result->time.p50, text[0], sizeof text[0]), figure(result->predicted_us, text[1], sizeof text[1]),
+            result->predicted_us / result->time.p50, figure(result->simulated_us, text[3], sizeof text[3]), name,
             figure(best->even_us, text[2], sizeof text[2]), 100 * regret->value,
             result->correct == 0 ? "  WRONG RESULT" : "");
 }

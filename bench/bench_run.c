@@ -195,6 +195,8 @@ static bool run_cell(run *r, const hki_bench_request *request)
         if (hki_bench_is_message(cell.kind))
             result.algorithm[0] = '\0'; /* messages: the last collective was the barrier before them */
         hki_bench_why(r->comm, &cell, result.why, sizeof result.why, &result.predicted_us);
+        if (r->regret != NULL && r->lead)
+            result.simulated_us = hki_bench_simulated(r->comm, &cell);
         if (r->regret != NULL)
             done = hki_bench_regrets_add(&r->regrets, r->regret, &result);
         write_cell(r, &cell, &result);

@@ -27,7 +27,8 @@ wrong 'two ranks' allreduce -n 1
 for transport in shm tcp; do
     "$HOCKET_PROGRAM" bench --regret -n 2 --transport $transport --check --min 64 --max 2K --step 32 --iters 10 \
         --json $transport.json >$transport.txt 2>err || fail "$transport: $(cat err)"
-    grep -q '^# regret over' $transport.txt || fail "$transport: the summary: $(tail -3 $transport.txt)"
+    grep -q '^# regret over.*predicted / measured: median' $transport.txt && grep -q '^# simulated / measured: median' $transport.txt ||
+        fail "$transport: the summary: $(tail -3 $transport.txt)"
 done
 "$HOCKET_PROGRAM" bench --regret allreduce reduce_scatter -n 3 --min 1K --max 1K --iters 10 --check --json three.json \
     >three.txt 2>err || fail "three ranks: $(cat err)"
@@ -44,6 +45,8 @@ for name in ("shm", "tcp", "three"):
         assert cell["correct"] is True and cell["samples"] == 10, cell
         assert chosen["algorithm"] == cell["algorithm"] and cell["why"].startswith(cell["algorithm"]), cell
         assert cell["predicted_us"] > 0 and abs(cell["predicted_us"] - chosen["predicted_us"]) < 1e-3 * cell["predicted_us"]
+        assert cell["simulated_us"] > 0, cell
+        assert name == "three" or abs(cell["simulated_us"] / cell["predicted_us"] - 1) < 0.2, cell # the same rules
         assert len({(one["algorithm"], one["segments"]) for one in candidates}) == len(candidates), candidates
         assert cell["collective"] != "allreduce" or len(candidates) > 8, candidates
         for one in candidates:

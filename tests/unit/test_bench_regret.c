@@ -92,9 +92,13 @@ static void cells_are_summed_up(void **state)
     (void)state;
     hki_bench_regrets regrets = {0};
     hki_bench_regret *regret = make(1);
-    char text[512];
+    char text[1024];
     for (int i = 0; i < 100; i++) {
-        hki_bench_result result = {.time = {.p50 = 10}, .predicted_us = i < 75 ? 8 : 30};
+        hki_bench_result result = {.time = {.p50 = 10},
+                                   .predicted_us = i < 75 ? 8 : 30,
+                                   .simulated_us = i < 50   ? 12
+                                                   : i < 80 ? 20
+                                                            : 0};
         regret->value = i < 80 ? 0 : 0.5;
         assert_true(hki_bench_regrets_add(&regrets, regret, &result));
     }
@@ -102,7 +106,9 @@ static void cells_are_summed_up(void **state)
     hki_bench_regrets_print(out, &regrets);
     fclose(out);
     assert_non_null(strstr(text, "over 100 cells: median 0.0 %, 90th percentile 50.0 %"));
-    assert_non_null(strstr(text, "median 0.80, within 0.7 ... 1.5 in 75 %"));
+    assert_non_null(strstr(text, "predicted / measured: median 0.80, within 0.7 ... 1.5 in 75 %"));
+    assert_non_null(strstr(text, "simulated / measured: median 1.20, within 0.7 ... 1.5 in 62 % of 80 cells"));
+    assert_non_null(strstr(text, "predicted 20 %, simulated 20 %"));
     hki_bench_regrets_free(&regrets);
     free(regret);
 }
