@@ -49,8 +49,9 @@ const char *hki_choice_text(const hki_question *question, const hki_candidate *b
     char reason[HKI_CHOICE_TEXT], size[40] = "";
     if (question->call.collective != HKI_COLL_BARRIER)
         snprintf(size, sizeof size, " of %llu bytes", (unsigned long long)question->bytes);
-    snprintf(text, room, "%s%s on %u ranks: %s", hki_collective_name(question->call.collective), size,
-             question->call.ranks, hki_choice_reason(best, next, reason, sizeof reason));
+    snprintf(text, room, "%s%s on %u rank%s: %s", hki_collective_name(question->call.collective), size,
+             question->call.ranks, question->call.ranks == 1 ? "" : "s",
+             hki_choice_reason(best, next, reason, sizeof reason));
     return text;
 }
 

@@ -31,7 +31,6 @@ enum {
     STAND_IN_STEPS = 1 << 15, /* of ranks that stand for all: more would take too long */
     REMEMBERED_MOST = 4 << 20 /* bytes of traces that are kept */
 };
-static const uint64_t bytes_most = UINT64_C(1) << 40; /* beyond, times do not fit */
 
 /* What is kept of an algorithm for one kind of call. */
 typedef struct memory {
@@ -577,8 +576,8 @@ hk_status hki_pricer_price(hki_pricer *pricer, const hki_algorithm *algorithm, c
     hki_figures bulk;
     hki_call call = common_call(algorithm, given);
     HK_TRY(check(algorithm, &call));
-    if (bytes > bytes_most)
-        bytes = bytes_most;
+    if (bytes > HKI_PRICE_BYTES_MOST)
+        bytes = HKI_PRICE_BYTES_MOST;
     const hki_model model = {pricer->cluster, figures_for(pricer, &call, bytes, &bulk), type, operators};
     if (algorithm->parts[0].name && call.ranks > RANKS_FULLY)
         HK_TRY(price_parts(pricer, &model, algorithm, &call, bytes, price));
@@ -606,7 +605,7 @@ hk_status hki_price_fully(const hki_model *model, const hki_algorithm *algorithm
     hki_call call = common_call(algorithm, given);
     HK_TRY(check(algorithm, &call));
     HK_TRY(hki_pricer_new(model->cluster, model->figures, &pricer));
-    bytes = bytes < bytes_most ? bytes : bytes_most;
+    bytes = bytes < HKI_PRICE_BYTES_MOST ? bytes : HKI_PRICE_BYTES_MOST;
     hki_model in_bulk = *model;
     in_bulk.figures = figures_for(pricer, &call, bytes, &bulk);
     hk_status status = price_walk(pricer, &in_bulk, algorithm, &call, bytes, true, price);

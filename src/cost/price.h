@@ -50,6 +50,9 @@ typedef struct hki_model {
     hki_op_class operators; /* and by what */
 } hki_model;
 
+/* Calls of more bytes, for whose times there is no room, are priced as of so many. */
+#define HKI_PRICE_BYTES_MOST (UINT64_C(1) << 40)
+
 /* Of the rank that ends last, but for rounds and bytes. The parts of `total_ps` are those of the critical path, and add
  * up to it. */
 typedef struct hki_price {

@@ -152,5 +152,6 @@ bool hki_explain_command_line(int argc, char **argv, hki_explain_request *reques
         request->ranks = request->hosts > 2 ? request->hosts : 2;
     if (!figures_given && hki_tuning_find(&request->figures) != HK_OK)
         return complain(hk_last_error());
-    return consistent(request) && hki_option_collective("hocket explain", argc, argv, &request->collective);
+    return consistent(request) && hki_option_collective("hocket explain", argc, argv, &request->collective) &&
+           hki_option_reduction("hocket explain", request->collective, request->type, request->op);
 }

@@ -73,14 +73,14 @@ static void put_script(FILE *out, const hki_explanation *explanation, const curv
     put_data(out, all);
     fprintf(out,
             "set terminal svg size 1100,700 font 'DejaVu Sans,13' background rgb '#FFFFFF'\nset encoding utf8\n"
-            "set title \"%s among %u ranks on %u host%s: predicted time in µs\" noenhanced tc rgb '#303030'\n"
+            "set title \"%s among %u rank%s on %u host%s: predicted time in µs\" noenhanced tc rgb '#303030'\n"
             "set logscale xy\nset border 3 lc rgb '#909090'\nset tics nomirror out textcolor rgb '#404040'\n"
             "set grid xtics ytics lt 1 lc rgb '#E4E4E4'\nset xlabel 'bytes'\nset format y '%%g'\n"
             "set xtics ('8 B' 8, '64 B' 64, '512 B' 512, '4 KiB' 4096, '32 KiB' 32768, '256 KiB' 262144, "
             "'2 MiB' 2097152, '16 MiB' 16777216)\n"
             "set xrange [8:67108864]\nset key outside right top tc rgb '#303030'\n",
-            hki_collective_name(explanation->request->collective), cluster->rank_count, cluster->host_count,
-            cluster->host_count == 1 ? "" : "s");
+            hki_collective_name(explanation->request->collective), cluster->rank_count,
+            cluster->rank_count == 1 ? "" : "s", cluster->host_count, cluster->host_count == 1 ? "" : "s");
     put_curves(out, all);
 }
 

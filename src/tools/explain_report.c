@@ -22,8 +22,8 @@ static void print_heading(FILE *out, const hki_explanation *explanation)
     if (request->collective != HKI_COLL_BARRIER)
         fprintf(out, " of %s bytes, %s%s%s,", size, hki_bench_type_name(request->type), reduces ? " " : "",
                 reduces ? hki_bench_op_name(request->op) : "");
-    fprintf(out, " among %u ranks on %u host%s (%s)", cluster->rank_count, cluster->host_count,
-            cluster->host_count == 1 ? "" : "s", cluster->source);
+    fprintf(out, " among %u rank%s on %u host%s (%s)", cluster->rank_count, cluster->rank_count == 1 ? "" : "s",
+            cluster->host_count, cluster->host_count == 1 ? "" : "s", cluster->source);
     if (cluster->host_count == 1)
         fprintf(out, ", of which %u run at once",
                 cluster->hosts[0].capacity < cluster->rank_count ? cluster->hosts[0].capacity : cluster->rank_count);

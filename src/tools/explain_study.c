@@ -43,9 +43,11 @@ static hk_status price(hki_explanation *explanation)
     HK_TRY(hki_explain_cluster(request, &explanation->cluster));
     uint32_t ranks = explanation->cluster->rank_count;
     if (request->root >= ranks)
-        return hki_error(HK_ERR_ARGUMENT, "there is no root %u among %u ranks", request->root, ranks);
+        return hki_error(HK_ERR_ARGUMENT, "there is no root %u among %u rank%s", request->root, ranks,
+                         ranks == 1 ? "" : "s");
     if (request->rank >= ranks)
-        return hki_error(HK_ERR_ARGUMENT, "there is no rank %u among %u ranks", request->rank, ranks);
+        return hki_error(HK_ERR_ARGUMENT, "there is no rank %u among %u rank%s", request->rank, ranks,
+                         ranks == 1 ? "" : "s");
     HK_TRY(hki_wishes_read(hki_setting_text(HKI_SET_ALGORITHM), &explanation->wishes));
     HK_TRY(hki_pricer_new(explanation->cluster, &request->figures, &explanation->pricer));
     explanation->question = ask(explanation, request->bytes);

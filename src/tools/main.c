@@ -53,6 +53,16 @@ static int unknown(const char *name)
     return 2;
 }
 
+/* A result that nobody can read is none: a full disk is an error of every command, and of --help. */
+static int written(const char *name, int result)
+{
+    if (!ferror(stdout) && fflush(stdout) == 0)
+        return result;
+    if (result == 0)
+        fprintf(stderr, "%s: standard output could not be written\n", name);
+    return result ? result : 1;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -62,18 +72,18 @@ int main(int argc, char **argv)
     const char *name = argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         print_usage(stdout);
-        return 0;
+        return written("hocket", 0);
     }
     if (strcmp(name, "--version") == 0) {
         printf("hocket %s\n", hk_version(NULL, NULL, NULL));
-        return 0;
+        return written("hocket", 0);
     }
     for (size_t i = 0; i < SUBCOMMANDS; i++) {
         if (strcmp(name, subcommands[i].name) == 0) {
             static char title[LONGEST];
             snprintf(title, sizeof title, "%s", subcommands[i].title);
             argv[1] = title;
-            return subcommands[i].run(argc - 1, argv + 1);
+            return written(title, subcommands[i].run(argc - 1, argv + 1));
         }
     }
     return unknown(name);

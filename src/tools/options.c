@@ -4,7 +4,9 @@
 #include "algo/algo.h"
 #include "base/settings.h"
 #include "bench/bench_cell.h"
+#include "cost/price.h"
 #include "cost/tuning.h"
+#include "dtype/dtype.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -34,7 +36,9 @@ bool hki_option_number(const hki_option *option, uint32_t least, uint32_t most, 
 
 bool hki_option_bytes(const hki_option *option, uint64_t *bytes)
 {
-    return hki_parse_bytes(option->text, bytes) || hki_option_wrong(option, "a size like 64K or 1G");
+    if (!hki_parse_bytes(option->text, bytes))
+        return hki_option_wrong(option, "a size like 64K or 1G");
+    return *bytes <= HKI_PRICE_BYTES_MOST || hki_option_wrong(option, "at most 1024G (1 TiB)");
 }
 
 bool hki_option_type(const hki_option *option, hk_type *type)
@@ -111,6 +115,15 @@ bool hki_option_figures(const hki_option *option, hki_figures *figures)
         return hki_option_wrong(option, "built-in, textbook:A/B/G like textbook:2/0.1/0.05, or a file of hocket tune");
     textbook(alpha, beta, gamma, figures);
     return true;
+}
+
+bool hki_option_reduction(const char *command, hki_collective collective, hk_type type, hk_op op)
+{
+    hki_reducer reducer;
+    if (!hki_collective_reduces(collective) || hki_reducer_find(type, op, &reducer) == HK_OK)
+        return true;
+    fprintf(stderr, "%s: %s\n", command, hk_last_error());
+    return false;
 }
 
 bool hki_option_collective(const char *command, int argc, char **argv, hki_collective *collective)

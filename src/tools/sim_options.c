@@ -136,5 +136,6 @@ bool hki_sim_command_line(int argc, char **argv, hki_sim_request *request, bool 
         fprintf(stderr, "hocket sim: the file of --topology says what cores there are; --capacity would be ignored\n");
         return false;
     }
-    return hki_option_collective("hocket sim", argc, argv, &request->collective);
+    return hki_option_collective("hocket sim", argc, argv, &request->collective) &&
+           hki_option_reduction("hocket sim", request->collective, request->type, request->op);
 }

@@ -84,9 +84,10 @@ static void put_title(picture *to)
     snprintf(text, sizeof text, "%s of %s bytes by %s: %s", hki_collective_name(request->collective), size,
              to->sim->algorithm->name, time);
     put_text(to->out, 20, 34, "class=\"title\"", text);
-    snprintf(text, sizeof text, "simulated: %u ranks on %u hosts (%s), %s, figures %s", to->sim->call.ranks,
-             to->study->cluster->host_count, to->study->cluster->source, hki_bench_type_name(request->type),
-             request->figures_name);
+    snprintf(text, sizeof text, "simulated: %u rank%s on %u host%s (%s), %s, figures %s", to->sim->call.ranks,
+             to->sim->call.ranks == 1 ? "" : "s", to->study->cluster->host_count,
+             to->study->cluster->host_count == 1 ? "" : "s", to->study->cluster->source,
+             hki_bench_type_name(request->type), request->figures_name);
     put_text(to->out, 20, 54, "class=\"pale\"", text);
     to->y = 58;
 }

@@ -224,8 +224,8 @@ static hk_status run(hki_sim_study *study)
     const hki_sim_request *request = study->request;
     HK_TRY(make_cluster(study));
     if (request->root >= study->cluster->rank_count)
-        return hki_error(HK_ERR_ARGUMENT, "there is no root %u among %u ranks", request->root,
-                         study->cluster->rank_count);
+        return hki_error(HK_ERR_ARGUMENT, "there is no root %u among %u rank%s", request->root,
+                         study->cluster->rank_count, study->cluster->rank_count == 1 ? "" : "s");
     study->model = (hki_model){study->cluster, &request->figures, request->type, hki_op_class_of(request->op)};
     HK_TRY(find_candidates(study));
     uint64_t left = all_most;

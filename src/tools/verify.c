@@ -265,8 +265,9 @@ static bool check_ranks(const verify_options *options)
     int64_t beyond = options->root >= options->ranks ? options->root : options->dump;
     if (beyond < options->ranks)
         return true;
-    fprintf(stderr, "hocket verify: there is no %s %lld among %u ranks\n",
-            options->root >= options->ranks ? "root" : "rank", (long long)beyond, options->ranks);
+    fprintf(stderr, "hocket verify: there is no %s %lld among %u rank%s\n",
+            options->root >= options->ranks ? "root" : "rank", (long long)beyond, options->ranks,
+            options->ranks == 1 ? "" : "s");
     return false;
 }
 

@@ -118,6 +118,16 @@ static hk_status take_choice(const reader *file, const hki_json *object, const c
     return wrong(file, path, name, what);
 }
 
+/* Gbit/s, or 0: what the tuning says. So little that times would not fit is a slip. */
+static hk_status take_gbit(const reader *file, const hki_json *object, const char *path, const char *name,
+                           double *result)
+{
+    static const double gbit_least = 0.008, gbit_most = 1e6;
+    HK_TRY(take_measure(file, object, path, name, gbit_most, result));
+    return *result > 0 && *result < gbit_least ? wrong(file, path, name, "is neither 0 nor at least 0.008 (1 MB/s)")
+                                               : HK_OK;
+}
+
 static uint64_t bytes_of_gbit(double gbit)
 {
     return gbit > 0 ? (uint64_t)llround(gbit * 125e6) : 0;
@@ -128,7 +138,7 @@ static uint64_t bytes_of_gbit(double gbit)
  * ------------------------------------------------------------------------------------------------------------- */
 
 static const int64_t copies[2] = {1, COPIES_MOST};
-static const double gbit_most = 1e6, us_most = 1e6;
+static const double us_most = 1e6;
 
 static hk_status find_switch(const reader *file, const hki_json *entry, const char *path, const char *name,
                              uint32_t *found)
@@ -154,7 +164,7 @@ static hk_status take_switch(reader *file, const hki_json *entry, const char *pa
         if (strcmp(file->switches[i].name, kind->name) == 0)
             return wrong(file, path, "name", "is that of another entry");
     HK_TRY(take_count(file, entry, path, "count", copies, 1, &kind->count));
-    HK_TRY(take_measure(file, entry, path, "uplink_gbit", gbit_most, &kind->uplink_gbit));
+    HK_TRY(take_gbit(file, entry, path, "uplink_gbit", &kind->uplink_gbit));
     HK_TRY(take_measure(file, entry, path, "oversubscription", 1000, &kind->oversubscription));
     HK_TRY(take_measure(file, entry, path, "hop_us", us_most, &kind->hop_us));
     if (kind->uplink_gbit >= 0 && kind->oversubscription >= 0)
@@ -230,7 +240,7 @@ static hk_status take_host(reader *file, const hki_json *entry, const char *path
     HK_TRY(take_choice(file, entry, path, "binding", bindings, &loose));
     HK_TRY(take_reach(file, entry, path, &kind->reach));
     HK_TRY(take_count(file, entry, path, "nics", nics, 1, &kind->nics));
-    HK_TRY(take_measure(file, entry, path, "nic_gbit", gbit_most, &gbit));
+    HK_TRY(take_gbit(file, entry, path, "nic_gbit", &gbit));
     HK_TRY(find_switch(file, entry, path, "switch", &kind->switches));
     if (kind->switches == UINT32_MAX && file->switch_kinds > 1)
         return wrong(file, path, "switch", "is missing");

@@ -29,6 +29,17 @@ wrong --ranks allreduce -n 0
 wrong 'no multiple' allreduce -n 7 --hosts 2
 wrong '"float31"' allreduce --type float31
 wrong '"plus"' allreduce --op plus
+wrong bxor allreduce --op bxor --type float32
+wrong '1 TiB' allreduce --bytes 1025G
+wrong 'root 1 among 1 rank' broadcast -n 1 --root 1
+"$HOCKET_PROGRAM" explain broadcast --op bxor --type float32 >out 2>err || fail "an operator that is not used: $(cat err)"
+"$HOCKET_PROGRAM" explain allreduce --bytes 1024G --hosts 8 -n 8 >out 2>err || fail "a TiB: $(cat err)"
+"$HOCKET_PROGRAM" explain allreduce -n 1 >out && ! grep -q '1 ranks' out || fail "one rank: $(head -3 out)"
+for command in explain tune sim info run bench verify; do
+    status=0
+    "$HOCKET_PROGRAM" $command --help >/dev/full 2>err || status=$?
+    [ "$status" -gt 0 ] && [ -s err ] || fail "$command --help to a full disk: status $status: $(cat err)"
+done
 wrong 'root 4' broadcast -n 4 --root 4
 wrong 'rank 4' broadcast -n 4 --rank 4
 wrong --figures allreduce --figures textbook:1

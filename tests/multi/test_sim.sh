@@ -28,6 +28,9 @@ wrong --hosts allreduce --hosts 0
 wrong --segments allreduce --segments 3
 wrong --type allreduce --type float31
 wrong --op allreduce --op plus
+wrong bxor reduce --op bxor --type float64
+wrong '1 TiB' allreduce --bytes 2000G
+"$HOCKET_PROGRAM" sim allreduce --bytes 1024G --hosts 2 --algorithm ring >out 2>err || fail "a TiB: $(cat err)"
 wrong --figures allreduce --figures textbook:1/2
 wrong --figures allreduce --figures textbook:1/2/-3
 wrong '"rong"' allreduce --algorithm ring,rong

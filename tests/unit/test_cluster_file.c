@@ -139,6 +139,7 @@ static void what_is_wrong_is_named(void **state)
         {"{'hosts': [{'ranks': 2}, {'ranks': 0}]}", "hosts[1].ranks is no whole number from 1 to 1048576"},
         {"{'hosts': [{'ranks': 2.5}]}", "hosts[0].ranks is no whole number"},
         {"{'hosts': [{'rank': 2}]}", "hosts[0].rank is not known"},
+        {"{'hosts': [{'ranks': 1, 'nic_gbit': 1e-300}]}", "hosts[0].nic_gbit is neither 0 nor at least 0.008"},
         {"{'hosts': [{'ranks': 1, 'nic_gbit': -1}]}", "hosts[0].nic_gbit is no number from 0"},
         {"{'hosts': [{'ranks': 1, 'binding': 'l3'}]}", "hosts[0].binding is neither"},
         {"{'hosts': [{'ranks': 1, 'transports': ['shm']}]}", "hosts[0].transports has none that reaches"},
