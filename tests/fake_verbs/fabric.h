@@ -14,7 +14,7 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-enum { CQS = 512, QPS = 1024, REGIONS = 4096, ENTRIES = 1024, RECEIVES = 512, ROUTE_BYTES = 40, DEVICES = 4 };
+enum { CQS = 512, QPS = 1024, REGIONS = 4096, ENTRIES = 1024, RECEIVES = 512, ROUTE_BYTES = 40, DEVICES = 8 };
 
 /*
  * What a device is: a part of FAKE_VERBS_DEVICES, whose devices are separated by commas. A name, and then, each behind

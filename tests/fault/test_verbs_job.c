@@ -12,7 +12,7 @@
 
 #define SETTINGS                                                                                                       \
     "HOCKET_TRANSPORT=verbs HOCKET_TRANSPORT_PATH=" HOCKET_BUILD "/lib/hocket "                                        \
-    "HOCKET_VERBS_LIBRARY=" FAKE_VERBS_LIBRARY " HOCKET_VERBS_DEVICE=fake0,fake1"
+    "HOCKET_VERBS_LIBRARY=" FAKE_VERBS_LIBRARY " HOCKET_VERBS_DEVICE=fake0,fake1 HOCKET_VERBS_REGISTER=256K"
 
 enum { COUNT = 300000, ROUNDS = 6 };
 

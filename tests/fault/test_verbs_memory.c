@@ -132,6 +132,8 @@ static void registering_pays_from_where_it_is_measured_to(void **state)
     uint64_t cheap = from_of(VERBS_PAIR_LIBRARY "VERBS_DEVICE=fake0"),
              dear = from_of(VERBS_PAIR_LIBRARY "VERBS_DEVICE=dear"),
              both = from_of(VERBS_PAIR_LIBRARY "VERBS_DEVICE=dear,fake0 VERBS_REGISTER=0");
+    /* A put waits for an acknowledgement where a stream goes on. */
+    assert_true(from_of(VERBS_PAIR_LIBRARY "VERBS_DEVICE=late") > cheap);
     assert_true(cheap < dear && cheap < both && dear != UINT64_MAX && both != UINT64_MAX);
     assert_int_equal(dear % 4096, 0);
     assert_true(from_of(VERBS_PAIR_LIBRARY "VERBS_DEVICE=endless") == UINT64_MAX);
@@ -192,7 +194,7 @@ int main(void)
     };
     if (!fabric_there())
         return 77;
-    fabric_devices = "fake0,fake1,dear/register=2000000,endless/page=1000000";
+    fabric_devices = "fake0,fake1,dear/register=2000000,endless/page=1000000,late/latency=3000000";
     setenv("HOCKET_TRANSPORT_PATH", HOCKET_BUILD "/lib/hocket", 1);
     return cmocka_run_group_tests_name("verbs_memory", tests, start, fabric_end);
 }

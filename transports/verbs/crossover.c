@@ -89,13 +89,13 @@ static bool measure(hk_transport *transport, hki_memory_cost *cost)
 }
 
 /* The first whole pages for which registering costs no more than copying. */
-static uint64_t crossover(const hki_memory_cost *cost)
+static uint64_t crossover(const hki_memory_cost *cost, double round_trip_ns)
 {
     const double most = 1e15;
-    double gain = cost->copy_ns - cost->byte_ns;
-    if (gain <= 0 || cost->fixed_ns / gain > most)
+    double gain = cost->copy_ns - cost->byte_ns, fixed_ns = cost->fixed_ns + round_trip_ns;
+    if (gain <= 0 || fixed_ns / gain > most)
         return UINT64_MAX;
-    uint64_t pages = (uint64_t)(cost->fixed_ns / gain / PAGE_BYTES) + 1;
+    uint64_t pages = (uint64_t)(fixed_ns / gain / PAGE_BYTES) + 1;
     return pages * PAGE_BYTES;
 }
 
@@ -108,9 +108,9 @@ static void say_measured(const hk_transport *transport)
         snprintf(text, sizeof text, "from %llu KiB on", (unsigned long long)cost->from / 1024);
     services->log(services->core, HK_LOG_INFO,
                   "verbs: rank %d on %s: memory is registered for one message %s (measured: registering takes %.1f us "
-                  "and %.4f ns a byte, copying %.4f ns a byte)",
+                  "and %.4f ns a byte, a round trip %.1f us, copying %.4f ns a byte)",
                   (int)services->self->rank, services->self->host_name, text, cost->fixed_ns / 1000, cost->byte_ns,
-                  cost->copy_ns);
+                  2 * transport->latency_ns / 1000, cost->copy_ns);
 }
 
 static void say_given(const hk_transport *transport, const char *why)
@@ -138,7 +138,7 @@ void hki_verbs_measure_memory(hk_transport *transport)
         say_given(transport, "guessed: it could not be measured");
         return;
     }
-    cost.from = crossover(&cost);
+    cost.from = crossover(&cost, 2 * transport->latency_ns);
     transport->memory = cost;
     say_measured(transport);
 }

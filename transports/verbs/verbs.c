@@ -438,13 +438,16 @@ static hk_status start(hk_transport *transport)
         status = hki_verbs_try_memory(transport);
     if (status != HK_OK)
         return status;
-    hki_verbs_measure_memory(transport);
     int error = prepare(transport);
     /* Without it reads go to registered memory only. */
     if (error == 0 && transport->gets && hki_verbs_alloc(transport, BOUNCE_BYTES) != NULL)
         transport->bounce = hki_list_entry(transport->regions.next, hki_region, node);
-    if (error == 0)
-        return hki_verbs_control_open(transport);
+    if (error == 0) {
+        status = hki_verbs_control_open(transport);
+        if (status == HK_OK)
+            hki_verbs_measure_memory(transport);
+        return status;
+    }
     services->error(services->core, HK_ERR_SYSTEM, "verbs: %s", strerror(error));
     return HK_ERR_SYSTEM;
 }

@@ -359,7 +359,8 @@ void hki_verbs_drop_regions(hk_transport *transport);
 
 /* ---- crossover.c ---- */
 
-/* Fills in transport->memory: as HOCKET_VERBS_REGISTER says, or by measuring. Takes a millisecond. */
+/* Fills in transport->memory: as HOCKET_VERBS_REGISTER says, or by measuring, once latency is known. Takes a
+ * millisecond. */
 void hki_verbs_measure_memory(hk_transport *transport);
 
 /* ---- verbs.c ---- */

@@ -16,7 +16,7 @@ listens() {
 }
 
 check "the device carries messages of ibv_rc_pingpong" pingpong
-is_verbs && export CONFORMANCE_PLUGIN=verbs
+is_verbs && export CONFORMANCE_PLUGIN=verbs CONFORMANCE_SETTINGS=VERBS_REGISTER=256K
 check "the transport keeps its contract: frames, sleep, ends" test_transport
 check "the transport keeps its contract: memory that peers reach" test_transport_memory
 check "nothing is left of the device" left
