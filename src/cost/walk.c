@@ -1,6 +1,6 @@
 /*
  * The walk: events in a heap by time. Every time carries along what it consists of, so that the end's parts are those
- * of the critical path.
+ * of the critical path. The simulator follows the same rules in a loop of its own: sim/README.md says why.
  */
 #include "base/error.h"
 #include "cost/walk_state.h"

@@ -1,4 +1,4 @@
-/* The event loop. */
+/* The event loop: of all ranks, with records of what they did. README.md says why cost/walk.c is another. */
 #ifndef HKI_SIM_ENGINE_H
 #define HKI_SIM_ENGINE_H
 
