@@ -12,12 +12,6 @@ static void generate(hki_builder *builder, const hki_call *call)
     hki_tree_broadcast_segments(builder, &everyone, &tree, &output, call->segments);
 }
 
-/* Hops, and the segments after the first. */
-static double rounds(const hki_call *call)
-{
-    return hki_form_ring(call) + call->segments - 1;
-}
-
 const hki_algorithm hki_algorithm_broadcast_chain = {
     .name = "chain",
     .summary = "segments down a chain of all ranks",
@@ -25,7 +19,7 @@ const hki_algorithm hki_algorithm_broadcast_chain = {
     .segmented = true,
     .cut = hki_cut_whole_segments,
     .generate = generate,
-    .rounds = rounds,
+    .rounds = hki_form_chain,
     .sent = hki_form_one,
     .rounds_text = "P-1 + S-1",
     .sent_text = "n",

@@ -11,6 +11,11 @@ double hki_form_ring(const hki_call *call)
     return call->ranks - 1;
 }
 
+double hki_form_chain(const hki_call *call)
+{
+    return call->ranks - 1.0 + call->segments - 1.0;
+}
+
 double hki_form_double_ring(const hki_call *call)
 {
     return 2.0 * (call->ranks - 1);

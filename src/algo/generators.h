@@ -143,6 +143,7 @@ void hki_cut_blocks_segments(const hki_call *call, hki_shape *shape); /* shares 
 
 double hki_form_log(const hki_call *call);          /* ⌈log₂ P⌉ */
 double hki_form_ring(const hki_call *call);         /* P - 1 */
+double hki_form_chain(const hki_call *call);        /* P - 1 + S - 1: hops, and the segments after the first */
 double hki_form_double_ring(const hki_call *call);  /* 2(P - 1) */
 double hki_form_all_but_one(const hki_call *call);  /* (P - 1)/P */
 double hki_form_twice_shares(const hki_call *call); /* 2(P - 1)/P */

@@ -26,12 +26,6 @@ static void generate(hki_builder *builder, const hki_call *call)
     }
 }
 
-/* Hops, and the segments after the first. */
-static double rounds(const hki_call *call)
-{
-    return hki_form_ring(call) + call->segments - 1;
-}
-
 const hki_algorithm hki_algorithm_scan_linear = {
     .name = "linear",
     .summary = "prefix passed on from rank to rank, in segments",
@@ -40,7 +34,7 @@ const hki_algorithm hki_algorithm_scan_linear = {
     .segmented = true,
     .cut = hki_cut_whole_segments,
     .generate = generate,
-    .rounds = rounds,
+    .rounds = hki_form_chain,
     .sent = hki_form_one,
     .rounds_text = "P-1 + S-1",
     .sent_text = "n",

@@ -27,27 +27,6 @@ static bool dies(const death *how, int rank)
     return how->dying >> rank & 1;
 }
 
-static void *take(const death *how, hk_comm *comm)
-{
-    void *memory = NULL;
-    size_t bytes = (how->count + 1) * sizeof(double);
-    if (how->mapped)
-        EXPECT_OK(hk_alloc(comm, bytes, &memory));
-    else
-        EXPECT((memory = malloc(bytes)) != NULL);
-    memset(memory, 0, bytes);
-    return memory;
-}
-
-static void give(const death *how, hk_comm *comm, void *memory)
-{
-    memset(memory, 0xa5, (how->count + 1) * sizeof(double));
-    if (how->mapped)
-        EXPECT_OK(hk_free(comm, memory));
-    else
-        free(memory);
-}
-
 static hk_status call(const death *how, double *send, double *recv, hk_comm *comm)
 {
     hk_request *request;
@@ -77,12 +56,14 @@ static hk_status call(const death *how, double *send, double *recv, hk_comm *com
 /* The survivors' part; the error of all of them names the dead rank. */
 static void survive(const death *how, hk_comm *comm)
 {
-    double *send = take(how, comm), *recv = take(how, comm), begin = ranks_seconds();
+    size_t bytes = (how->count + 1) * sizeof(double);
+    double *send = ranks_take(comm, bytes, how->mapped), *recv = ranks_take(comm, bytes, how->mapped);
+    double begin = ranks_seconds();
     hk_status status = HK_OK;
     for (int i = 0; status == HK_OK; i++)
         status = call(how, send, recv, comm);
-    give(how, comm, send);
-    give(how, comm, recv);
+    ranks_give(comm, send, bytes, how->mapped);
+    ranks_give(comm, recv, bytes, how->mapped);
     EXPECT(status == HK_ERR_PEER_LOST);
     EXPECT_ERROR_NAMES("rank 1 on");
     EXPECT(ranks_seconds() - begin < SOON_SECONDS);
@@ -93,7 +74,8 @@ static void survive(const death *how, hk_comm *comm)
 static int one_dies(hk_comm *comm, int rank, void *argument)
 {
     const death *how = argument;
-    double *send = take(how, comm), *recv = take(how, comm);
+    size_t bytes = (how->count + 1) * sizeof(double);
+    double *send = ranks_take(comm, bytes, how->mapped), *recv = ranks_take(comm, bytes, how->mapped);
     for (int i = 0; i < 3; i++)
         EXPECT_OK(hk_allreduce(send, recv, how->count, HK_FLOAT64, HK_SUM, comm));
     ranks_meet(how->place, hk_comm_size(comm));
@@ -104,8 +86,8 @@ static int one_dies(hk_comm *comm, int rank, void *argument)
         }
         raise(SIGKILL);
     }
-    give(how, comm, send);
-    give(how, comm, recv);
+    ranks_give(comm, send, bytes, how->mapped);
+    ranks_give(comm, recv, bytes, how->mapped);
     survive(how, comm);
     return 0;
 }

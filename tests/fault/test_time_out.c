@@ -45,27 +45,6 @@ static hk_status call(const absence *how, double *send, double *recv, hk_comm *c
     }
 }
 
-static double *take(const absence *how, hk_comm *comm)
-{
-    void *memory = NULL;
-    size_t bytes = (how->count + 1) * sizeof(double);
-    if (how->mapped)
-        EXPECT_OK(hk_alloc(comm, bytes, &memory));
-    else
-        EXPECT((memory = malloc(bytes)) != NULL);
-    memset(memory, 0, bytes);
-    return memory;
-}
-
-static void give(const absence *how, hk_comm *comm, double *memory)
-{
-    memset(memory, 0xa5, (how->count + 1) * sizeof(double));
-    if (how->mapped)
-        EXPECT_OK(hk_free(comm, memory));
-    else
-        free(memory);
-}
-
 static int one_is_missing(hk_comm *comm, int rank, void *argument)
 {
     absence *how = argument;
@@ -76,10 +55,12 @@ static int one_is_missing(hk_comm *comm, int rank, void *argument)
         wait_for(how->done, hk_comm_size(comm) - 1);
         return 0;
     }
-    double *send = take(how, comm), *recv = take(how, comm), begin = ranks_seconds();
+    size_t bytes = (how->count + 1) * sizeof(double);
+    double *send = ranks_take(comm, bytes, how->mapped), *recv = ranks_take(comm, bytes, how->mapped);
+    double begin = ranks_seconds();
     hk_status status = call(how, send, recv, comm);
-    give(how, comm, send);
-    give(how, comm, recv);
+    ranks_give(comm, send, bytes, how->mapped);
+    ranks_give(comm, recv, bytes, how->mapped);
     EXPECT(status == HK_ERR_TIMEOUT);
     EXPECT_ERROR_NAMES(name);
     EXPECT_ERROR_NAMES("has not arrived");

@@ -283,6 +283,26 @@ void *ranks_shared(size_t bytes)
     return memory;
 }
 
+void *ranks_take(hk_comm *comm, size_t bytes, bool mapped)
+{
+    void *memory = NULL;
+    if (mapped)
+        EXPECT_OK(hk_alloc(comm, bytes, &memory));
+    else
+        EXPECT((memory = malloc(bytes)) != NULL);
+    memset(memory, 0, bytes);
+    return memory;
+}
+
+void ranks_give(hk_comm *comm, void *memory, size_t bytes, bool mapped)
+{
+    memset(memory, 0xa5, bytes);
+    if (mapped)
+        EXPECT_OK(hk_free(comm, memory));
+    else
+        free(memory);
+}
+
 void ranks_meet(int *place, int ranks)
 {
     int ticket = __atomic_fetch_add(place, 1, __ATOMIC_SEQ_CST), all = (ticket / ranks + 1) * ranks;

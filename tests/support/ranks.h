@@ -86,6 +86,11 @@ hk_options ranks_join(int rank, int ranks, const hk_store *store);
 /* Zeroed memory shared with children forked later; never freed. */
 void *ranks_shared(size_t bytes);
 
+/* A zeroed buffer for operations that are to fail: of hk_alloc if it is to be mapped, else of malloc. It is overwritten
+ * as it is given back, which harms nobody: the library has let go of it by then. */
+void *ranks_take(hk_comm *comm, size_t bytes, bool mapped);
+void ranks_give(hk_comm *comm, void *memory, size_t bytes, bool mapped);
+
 /* A barrier without the library, over an int of shared memory that starts at 0; gives up after 20 s. Ranks that are to
  * die after an operation meet here first: its end at one rank does not mean that it has ended at the others. */
 void ranks_meet(int *place, int ranks);
