@@ -5,6 +5,7 @@
 #include "exec/internal.h"
 
 #include "base/clock.h"
+#include "base/pause.h"
 #include "base/settings.h"
 #include "topo/topology.h"
 
@@ -65,15 +66,6 @@ bool hki_engine_progress(hki_engine *engine)
         engine->attend(engine->context);
     }
     return any;
-}
-
-static inline void pause_cpu(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
 }
 
 static bool arm_all(hki_endpoint *endpoint)
@@ -167,7 +159,7 @@ void hki_engine_wait(hki_engine *engine, const bool *ended)
             break;
         if (spins < engine->patience.spins) {
             if (spins++ >= SPINS_WITHOUT_PAUSE)
-                pause_cpu();
+                hki_pause();
             if (engine->unlock && spins % SPINS_WITHOUT_PAUSE == 0)
                 yield(engine); /* another thread may be waiting to make the very call that this one waits for */
             continue;
