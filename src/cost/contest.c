@@ -177,25 +177,40 @@ static void settle(entrant *e)
     candidate->candidacy = HKI_PRICED;
 }
 
+/* More than this is of no use: that of a price in one segment is to tell what more would take. */
+static uint64_t limit_of(const contest *c, const entrant *e)
+{
+    bool is_last = e->next + 1 == e->tries;
+    return is_last && c->best_ps != UINT64_MAX ? c->best_ps + c->best_ps / 100 * (100 - WORTH_PERCENT) : UINT64_MAX;
+}
+
+static void note(contest *c, entrant *e, const hki_price *price)
+{
+    e->prices[e->next] = *price;
+    e->tried[e->next] = true;
+    settle(e);
+    if (price->total_ps < c->best_ps)
+        c->best_ps = price->total_ps;
+}
+
 static hk_status try_next(contest *c, entrant *e)
 {
     hki_candidate one = *e->candidate;
-    HK_TRY(hki_candidate_price(c->pricer, c->question, segments_of(e->next), &one));
-    if (one.candidacy == HKI_TOO_LONG && e->next == 0) {
-        e->candidate->candidacy = HKI_TOO_LONG;
-        e->stage = OVER;
-        return HK_OK;
-    }
-    if (one.candidacy == HKI_TOO_LONG) {
-        e->tries = e->next; /* more would be longer */
+    hki_pricer_limit(c->pricer, limit_of(c, e));
+    hk_status status = hki_candidate_price(c->pricer, c->question, segments_of(e->next), &one);
+    hki_pricer_limit(c->pricer, UINT64_MAX);
+    HK_TRY(status);
+    if (one.candidacy == HKI_TOO_LONG || one.price.total_ps == HKI_PRICE_BEYOND) {
+        if (e->next == 0 && one.candidacy == HKI_TOO_LONG)
+            e->candidate->candidacy = HKI_TOO_LONG;
+        e->tries = e->next; /* more segments would be longer */
     } else {
-        e->prices[e->next] = one.price;
-        e->tried[e->next] = true;
-        settle(e);
-        if (one.price.total_ps < c->best_ps)
-            c->best_ps = one.price.total_ps;
+        note(c, e, &one.price);
     }
-    look_ahead(c, e);
+    if (e->tries > 0)
+        look_ahead(c, e);
+    else
+        e->stage = OVER;
     return HK_OK;
 }
 

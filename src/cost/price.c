@@ -46,6 +46,7 @@ struct hki_pricer {
     hki_sampled place;
     uint64_t typical_alpha_ps, typical_overhead_ps, typical_beta_ps; /* least of a link's ranges, mean of links */
     bool neighbours[HKI_LINK_CLASSES];                               /* some are linked so */
+    uint64_t limit_ps;
     hki_walker *walker;
     uint32_t sharers; /* ranks that share a cache, where that is most */
     memory *memories;
@@ -116,6 +117,7 @@ hk_status hki_pricer_new(const hki_cluster *cluster, const hki_figures *figures,
         return hki_error(HK_ERR_NO_MEMORY, "no memory for prices");
     made->cluster = cluster;
     made->figures = figures;
+    made->limit_ps = UINT64_MAX;
     hk_status status = hki_walker_new(cluster, figures, &made->walker);
     if (status != HK_OK) {
         free(made);
@@ -154,6 +156,11 @@ const hki_figures *hki_pricer_figures(const hki_pricer *pricer)
 const hki_cluster *hki_pricer_cluster(const hki_pricer *pricer)
 {
     return pricer->cluster;
+}
+
+void hki_pricer_limit(hki_pricer *pricer, uint64_t limit_ps)
+{
+    pricer->limit_ps = limit_ps;
 }
 
 uint64_t hki_pricer_walked(const hki_pricer *pricer)
@@ -273,9 +280,9 @@ static uint64_t least_for_memory(const hki_pricer *pricer, const memory *m)
     return hki_bytes_ps(bytes * m->sample.traces->ranks / m->sample.traces->count, hki_rate_ps(rate));
 }
 
-/* By a walk of this many segments. */
+/* By a walk of this many segments, given up beyond limit_ps. */
 static hk_status price_walk(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
-                            const hki_call *call, uint64_t bytes, bool fully, hki_price *price)
+                            const hki_call *call, uint64_t bytes, bool fully, uint64_t limit_ps, hki_price *price)
 {
     memory *m = NULL;
     HK_TRY(find_memory(pricer, algorithm, call, fully, &m));
@@ -290,8 +297,8 @@ static hk_status price_walk(hki_pricer *pricer, const hki_model *model, const hk
     hki_sizes sizes = hki_price_sizes(call->collective, call->ranks, bytes, (uint32_t)hk_type_size(model->type));
     hki_traces_measure(m->sample.traces, &sizes, pricer->lengths);
     pricer->walked += steps;
-    HK_TRY(
-        hki_walk(pricer->walker, model, m->sample.traces, pricer->lengths, m->sample.paths, m->sample.instead, price));
+    HK_TRY(hki_walk(pricer->walker, model, m->sample.traces, pricer->lengths, m->sample.paths, m->sample.instead,
+                    limit_ps, price));
     price->floor_ps = least_for_memory(pricer, m);
     price->effort = steps;
     return HK_OK;
@@ -343,8 +350,8 @@ static hk_status price_pipeline(hki_pricer *pricer, const hki_model *model, cons
     whole.segments = segments_fully(call);
     half.segments = whole.segments / 2;
     uint64_t most = (bytes + call->segments - 1) / call->segments;
-    HK_TRY(price_walk(pricer, model, algorithm, &half, most * half.segments, false, &first));
-    HK_TRY(price_walk(pricer, model, algorithm, &whole, most * whole.segments, false, &second));
+    HK_TRY(price_walk(pricer, model, algorithm, &half, most * half.segments, false, UINT64_MAX, &first));
+    HK_TRY(price_walk(pricer, model, algorithm, &whole, most * whole.segments, false, UINT64_MAX, &second));
     uint32_t rest = call->segments - whole.segments;
     *price = grow(&first, &second, (uint64_t)rest * 1024 / (whole.segments - half.segments));
     price->floor_ps = second.floor_ps * (call->segments / whole.segments);
@@ -506,7 +513,7 @@ static hk_status price_one(hki_pricer *pricer, const hki_model *model, const hki
         return price_steep(pricer, model, algorithm, call, bytes, steep, price);
     if (algorithm->segmented && call->segments > segments_fully(call))
         return price_pipeline(pricer, model, algorithm, call, bytes, price);
-    return price_walk(pricer, model, algorithm, call, bytes, false, price);
+    return price_walk(pricer, model, algorithm, call, bytes, false, pricer->limit_ps, price);
 }
 
 static hk_status price_parts(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
@@ -519,6 +526,10 @@ static hk_status price_parts(hki_pricer *pricer, const hki_model *model, const h
         hki_price one;
         of_part.collective = part->collective;
         HK_TRY(price_one(pricer, model, hki_algorithm_find(part->collective, part->name), &of_part, bytes, &one));
+        if (one.total_ps == HKI_PRICE_BEYOND) {
+            *price = one;
+            return HK_OK;
+        }
         price->total_ps += one.total_ps;
         price->alpha_ps += one.alpha_ps;
         price->beta_ps += one.beta_ps;
@@ -583,7 +594,8 @@ hk_status hki_pricer_price(hki_pricer *pricer, const hki_algorithm *algorithm, c
         HK_TRY(price_parts(pricer, &model, algorithm, &call, bytes, price));
     else
         HK_TRY(price_one(pricer, &model, algorithm, &call, bytes, price));
-    begin_later(price, hki_price_begin(pricer->figures, call.collective));
+    if (price->total_ps != HKI_PRICE_BEYOND)
+        begin_later(price, hki_price_begin(pricer->figures, call.collective));
     return HK_OK;
 }
 
@@ -608,7 +620,7 @@ hk_status hki_price_fully(const hki_model *model, const hki_algorithm *algorithm
     bytes = bytes < HKI_PRICE_BYTES_MOST ? bytes : HKI_PRICE_BYTES_MOST;
     hki_model in_bulk = *model;
     in_bulk.figures = figures_for(pricer, &call, bytes, &bulk);
-    hk_status status = price_walk(pricer, &in_bulk, algorithm, &call, bytes, true, price);
+    hk_status status = price_walk(pricer, &in_bulk, algorithm, &call, bytes, true, UINT64_MAX, price);
     if (status == HK_OK)
         begin_later(price, hki_price_begin(model->figures, call.collective));
     hki_pricer_free(pricer);

@@ -64,6 +64,9 @@ typedef struct hki_price {
     uint64_t floor_ps; /* what its bytes take to pass the one memory that there is, in however many segments; or 0 */
 } hki_price;
 
+/* In the place of a price that is more than the limit of its pricer. */
+#define HKI_PRICE_BEYOND UINT64_MAX
+
 /* Remembers traces between prices. cluster and figures are borrowed. HK_ERR_NO_MEMORY. */
 typedef struct hki_pricer hki_pricer;
 hk_status hki_pricer_new(const hki_cluster *cluster, const hki_figures *figures, hki_pricer **pricer);
@@ -76,6 +79,9 @@ uint64_t hki_pricer_walked(const hki_pricer *pricer);
  * no form. */
 uint64_t hki_pricer_form(const hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call,
                          uint64_t bytes);
+/* From now on prices may be given up, with a total of HKI_PRICE_BEYOND, as soon as they are sure to be more.
+ * UINT64_MAX, as at first: none is. */
+void hki_pricer_limit(hki_pricer *pricer, uint64_t limit_ps);
 /* How many segments' worth of steps a price of this call walks. */
 uint32_t hki_price_segments(const hki_call *call);
 /* How many percent of the latency of messages of `bytes` bytes smaller ones have at the least, over the links between

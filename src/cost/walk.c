@@ -465,7 +465,8 @@ static void run(walk *w)
         if (w->steps[i].waits == 0)
             become_ready(w, i);
     hki_event next;
-    while (!w->no_memory && next_event(w, &next)) {
+    while (!w->no_memory && !w->is_beyond && next_event(w, &next)) {
+        w->is_beyond = next.at > w->limit_ps;
         handle(w, &next);
         bool flows_changed = !w->paths && w->flows->dirty_count;
         if ((!w->turn_count && !flows_changed) || !is_over(w, next.at))
@@ -495,13 +496,18 @@ static void report(const walk *w, hki_price *price)
 }
 
 hk_status hki_walk(hki_walker *walker, const hki_model *model, const hki_traces *traces, const uint64_t *bytes,
-                   const hki_path *paths, const uint32_t *instead, hki_price *price)
+                   const hki_path *paths, const uint32_t *instead, uint64_t limit_ps, hki_price *price)
 {
-    walk w = {.model = model, .traces = traces, .bytes = bytes, .paths = paths, .instead = instead};
+    walk w = {
+        .model = model, .traces = traces, .bytes = bytes, .paths = paths, .instead = instead, .limit_ps = limit_ps};
     HK_TRY(hki_walk_open(walker, &w));
     run(&w);
     if (w.no_memory)
         return hki_error(HK_ERR_NO_MEMORY, "no memory to price a schedule");
+    if (w.is_beyond) {
+        *price = (hki_price){.total_ps = HKI_PRICE_BEYOND};
+        return HK_OK;
+    }
     if (w.complete < hki_traces_steps(traces))
         return hki_error(HK_ERR_INTERNAL, "%u of %u steps never end", hki_traces_steps(traces) - w.complete,
                          hki_traces_steps(traces));

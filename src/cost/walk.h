@@ -25,9 +25,9 @@ void hki_walker_free(hki_walker *walker);
 
 /* Walks all steps. `bytes`: of each step. paths: NULL when all ranks are traced; links are then found in the cluster,
  * and flows share resources as they meet; so they do where the first part of a cluster is traced, with resources of its
- * own `instead` of others (see period.h; else NULL). HK_ERR_NO_MEMORY; HK_ERR_INTERNAL when steps wait for each other
- * for ever. */
+ * own `instead` of others (see period.h; else NULL). Beyond limit_ps a walk is given up: the price is HKI_PRICE_BEYOND
+ * and nothing else. HK_ERR_NO_MEMORY; HK_ERR_INTERNAL when steps wait for each other for ever. */
 hk_status hki_walk(hki_walker *walker, const hki_model *model, const hki_traces *traces, const uint64_t *bytes,
-                   const hki_path *paths, const uint32_t *instead, hki_price *price);
+                   const hki_path *paths, const uint32_t *instead, uint64_t limit_ps, hki_price *price);
 
 #endif

@@ -72,6 +72,8 @@ typedef struct walk {
     uint32_t rounds; /* of the step with the most */
     bool in_order;   /* ranks make their steps in program order */
     bool no_memory;
+    bool is_beyond; /* the limit */
+    uint64_t limit_ps;
 } walk;
 
 /* Begins a walk in the walker's memory: no step is ready yet that waits for another. HK_ERR_NO_MEMORY. */
