@@ -155,7 +155,7 @@ static void no_form_rules_out_the_best(void **state)
     for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
         for (uint32_t on_host = 1; on_host <= 8; on_host *= 8) {
             place at = place_of(ranks[i], on_host);
-            for (int collective = 0; collective < HKI_COLL_COUNT; collective++)
+            for (hki_collective collective = 0; collective < HKI_COLL_COUNT; collective++)
                 for (int k = 0; k < SIZES; k++)
                     expect_at_most(best(&at, collective, sizes[k]), best_of(&at, collective, sizes[k], true), 1.03,
                                    hki_collective_name(collective), &at, sizes[k]);
