@@ -117,7 +117,7 @@ hk_status hk_comm_split(hk_comm *comm, int color, int key, hk_comm **result)
 /* --- dup -------------------------------------------------------------------------------------------------------------
  */
 
-static hk_status dup(hk_comm *comm, member *members, hk_comm **result)
+static hk_status duplicate(hk_comm *comm, member *members, hk_comm **result)
 {
     hki_offer offer;
     hki_comm_name name;
@@ -150,7 +150,7 @@ hk_status hk_comm_dup(hk_comm *comm, hk_comm **result)
     if (!comm || comm->magic != HKI_COMM_MAGIC)
         return hki_error(HK_ERR_COMM, "comm_dup: not a live communicator");
     member *members = calloc(comm->size, sizeof *members);
-    hk_status status = members ? dup(comm, members, result)
+    hk_status status = members ? duplicate(comm, members, result)
                                : hki_error(HK_ERR_NO_MEMORY, "comm_dup: no memory for %u ranks", comm->size);
     free(members);
     return status;
