@@ -33,7 +33,10 @@ typedef struct hki_bulk_sample {
 } hki_bulk_sample;
 
 /* Fits bulk figures of a link, whose ranges are there, to samples of growing data, the first of which are little enough
- * for caches. The bulk figures stay if there are fewer than two samples; they become zero if bulk takes no longer. */
-void hki_fit_bulk(const hki_bulk_sample *samples, uint32_t count, hki_link_figures *figures);
+ * for caches. The bulk figures stay if there are fewer than two samples; they become zero if bulk takes no longer.
+ * False, and they stay as well: it takes so much longer as no memory makes it (HKI_BULK_MOST times what it takes in
+ * caches), but a machine that does something else. */
+enum { HKI_BULK_MOST = 4 };
+bool hki_fit_bulk(const hki_bulk_sample *samples, uint32_t count, hki_link_figures *figures);
 
 #endif

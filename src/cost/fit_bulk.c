@@ -61,14 +61,23 @@ static void set_times(const hki_range_figures *range, double one_way, double bot
     bulk->core_ps = each > 1.1 * (beta + one_way) && each / 2 > core ? rounded(each / 2 - core) : 0;
 }
 
-void hki_fit_bulk(const hki_bulk_sample *samples, uint32_t count, hki_link_figures *figures)
+/* Whether what is found could be memory's doing. */
+static bool may_be(const fit *f, double one_way, double both)
+{
+    const double most = HKI_BULK_MOST - 1, kib = (double)f->samples[0].bytes / 1024;
+    return one_way * kib <= most * (double)f->samples[0].one_way_ps &&
+           both * kib <= most * (double)f->samples[0].exchange_ps;
+}
+
+bool hki_fit_bulk(const hki_bulk_sample *samples, uint32_t count, hki_link_figures *figures)
 {
     const fit f = {samples, count};
+    hki_bulk_figures found = {0};
     double least = INFINITY;
+    bool believed = true;
     if (count < 2)
-        return;
+        return true;
     const hki_range_figures *range = hki_figures_range(figures, samples[0].bytes);
-    figures->bulk = (hki_bulk_figures){0};
     for (uint32_t from = 0; from < count; from++)
         for (uint32_t full = from + 1; full < count; full++) {
             hki_bulk_figures tried = {.from = samples[from].data, .full = samples[full].data};
@@ -78,8 +87,10 @@ void hki_fit_bulk(const hki_bulk_sample *samples, uint32_t count, hki_link_figur
                 continue;
             least = cost;
             set_times(range, one_way, both, &tried);
-            figures->bulk = tried;
+            found = tried;
+            believed = may_be(&f, one_way, both);
         }
-    if (figures->bulk.beta_ps + figures->bulk.core_ps == 0)
-        figures->bulk = (hki_bulk_figures){0};
+    if (believed)
+        figures->bulk = found.beta_ps + found.core_ps ? found : (hki_bulk_figures){0};
+    return believed;
 }

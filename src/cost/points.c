@@ -107,7 +107,7 @@ bool hki_tune_is_clear(const hki_tune_points *points, uint32_t link)
 }
 
 /* Samples of both kinds come in turn, from little data to much. */
-static void fit_cold(const hki_tune_points *points, uint32_t link, hki_link_figures *figures)
+static bool fit_cold(const hki_tune_points *points, uint32_t link, hki_link_figures *figures)
 {
     enum { MOST = 32 };
     hki_bulk_sample samples[MOST];
@@ -121,7 +121,7 @@ static void fit_cold(const hki_tune_points *points, uint32_t link, hki_link_figu
                                                  .one_way_ps = ps(one_way->us),
                                                  .exchange_ps = ps(exchange->us)};
     }
-    hki_fit_bulk(samples, count, figures);
+    return hki_fit_bulk(samples, count, figures);
 }
 
 static hk_status fit_link(const hki_tune_points *points, uint32_t link, hki_origin origin, hki_tuning *tuning)
@@ -137,7 +137,7 @@ static hk_status fit_link(const hki_tune_points *points, uint32_t link, hki_orig
     fit.figures.bulk = figures->bulk; /* unless that was measured, too */
     *figures = fit.figures;
     figures->origin = origin;
-    fit_cold(points, link, figures);
+    tuning->bulk_doubtful[link] = !fit_cold(points, link, figures);
     memcpy(tuning->quality[link], fit.quality, sizeof fit.quality);
     return HK_OK;
 }

@@ -236,11 +236,14 @@ static void write_doubts(hki_json *document, const hki_tuning *tuning)
     hki_json *doubts = NULL;
     for (int link = 0; link < HKI_LINK_CLASSES; link++) {
         const hki_fit_quality *worst = &tuning->doubtful[link];
-        if (!worst->samples)
+        if (!worst->samples && !tuning->bulk_doubtful[link])
             continue;
         doubts = doubts ? doubts : hki_json_put_array(document, "not_believed");
         hki_json *one = hki_json_add_object(doubts);
         hki_json_put_text(one, "class", hki_link_class_name((hki_link_class)link));
+        hki_json_put_text(one, "figures", worst->samples ? "ranges" : "bulk");
+        if (!worst->samples)
+            continue;
         hki_json_put_number(one, "residual", worst->residual);
         hki_json_put_number(one, "confidence", worst->confidence);
         hki_json_put_integer(one, "samples", worst->samples);

@@ -21,6 +21,7 @@ typedef struct hki_tuning {
     hki_fit_quality quality[HKI_LINK_CLASSES][HKI_FIGURE_RANGES];
     hki_fit_quality doubtful[HKI_LINK_CLASSES]; /* worst of what was measured of a link and contradicts itself, so that
                                                    a file is without. samples = 0: there is nothing such */
+    bool bulk_doubtful[HKI_LINK_CLASSES];       /* the same of its bulk figures alone */
     char machine[HKI_MACHINE_BYTES];            /* hki_machine_id() there */
     char date[HKI_DATE_BYTES];                  /* ISO 8601 */
     char version[16];                           /* of Hocket */

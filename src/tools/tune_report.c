@@ -1,6 +1,7 @@
 /* What hocket tune has found, for people; and points as lines. */
 #include "bench/bench_cell.h"
 #include "bench/bench_report.h"
+#include "cost/fit.h"
 #include "tools/tune.h"
 
 #include <string.h>
@@ -116,6 +117,12 @@ void hki_tune_report_doubts(FILE *out, const hki_tuning *tuning)
                 "machine that is busy: they are not used, and the %s figures stay\n",
                 hki_link_class_text((hki_link_class)link), 100 * worst->residual, 100 * worst->confidence,
                 hki_origin_name(tuning->figures.link[link].origin));
+        if (tuning->bulk_doubtful[link])
+            fprintf(
+                out,
+                "hocket tune: %s: much data seem to take more than %d times as long as little, which no memory does, "
+                "but a machine that is busy: that is not used\n",
+                hki_link_class_text((hki_link_class)link), HKI_BULK_MOST);
     }
 }
 

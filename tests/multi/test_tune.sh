@@ -40,12 +40,12 @@ export XDG_CACHE_HOME=$work/cache
 "$HOCKET_PROGRAM" tune --quick -n 2 >tune.txt 2>tune.log || fail "tune: $(cat tune.log)"
 file=$(ls cache/hocket/tuning-*.json)
 grep -q "written to .*$file" tune.txt || fail "where it is: $(cat tune.txt)"
-! grep -q not_believed "$file" || grep -q 'contradict each other' tune.log || fail "silent doubts: $(cat tune.log)"
+! grep -q not_believed "$file" || grep -q 'as on a machine that is busy\|but a machine that is busy' tune.log || fail "silent doubts: $(cat tune.log)"
 python3 - "$file" <<'PYTHON' || fail "the file: $(cat "$file")"
 import json, sys
 found = json.load(open(sys.argv[1]))
 links = {link["class"]: link["ranges"] for link in found["links"]}
-doubts = {link["class"]: link for link in found.get("not_believed", [])} # a machine may be too busy to tell
+doubts = {link["class"]: link for link in found.get("not_believed", []) if link["figures"] == "ranges"} # on a busy machine
 assert not set(links) & set(doubts), (links, doubts)
 assert "loopback" in {**links, **doubts} and {**links, **doubts}.keys() & {"l2", "l3", "numa", "package", "host"}, links
 assert all(one["residual"] > 0.5 or one["confidence"] > 0.5 for one in doubts.values()), doubts

@@ -156,12 +156,14 @@ static void bulk_is_found_by_how_much_data_there_is(void **state)
     link.bulk = (hki_bulk_figures){.from = 16 << 20, .full = 64 << 20, .beta_ps = 40000, .core_ps = 30000};
     hki_bulk_sample samples[16];
     uint32_t count = measure_cold(&link, samples);
-    hki_fit_bulk(samples, count, &found);
+    assert_true(hki_fit_bulk(samples, count, &found));
     assert_int_equal(found.bulk.from, link.bulk.from);
     assert_int_equal(found.bulk.full, link.bulk.full);
     expect_near(found.bulk.beta_ps, link.bulk.beta_ps, 1);
     expect_near(found.bulk.core_ps, link.bulk.core_ps, 1);
-    hki_fit_bulk(samples, 1, &found); /* which says nothing */
+    hki_fit_bulk(samples, 1, &found);    /* which says nothing */
+    samples[count - 1].exchange_ps *= 9; /* nor does this */
+    assert_false(hki_fit_bulk(samples, count, &found));
     assert_int_equal(found.bulk.full, link.bulk.full);
     link.bulk = (hki_bulk_figures){0};
     hki_fit_bulk(samples, measure_cold(&link, samples), &found);
