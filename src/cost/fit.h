@@ -25,7 +25,7 @@ typedef struct hki_fit_sample {
 hk_status hki_fit_link(const hki_fit_sample *samples, uint32_t count, uint64_t eager, hki_link_figures *figures,
                        hki_fit_quality quality[HKI_FIGURE_RANGES]);
 
-/* Medians of messages of one size, of which every one is of other bytes than the last, out of so much data. */
+/* Medians of messages of one size, long enough for their bytes to be all that counts. */
 typedef struct hki_bulk_sample {
     uint64_t data; /* of both ranks, if they share a cache: see bulk.h */
     uint64_t bytes;

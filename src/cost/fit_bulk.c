@@ -10,13 +10,15 @@ typedef struct fit {
     uint32_t count;
 } fit;
 
+static double per_kib(const hki_bulk_sample *sample, bool both)
+{
+    return (double)(both ? sample->exchange_ps : sample->one_way_ps) * 1024 / (double)sample->bytes;
+}
+
 /* Picoseconds per KiB that a sample takes more than the first. */
 static double excess(const fit *f, uint32_t i, bool both)
 {
-    const hki_bulk_sample *sample = &f->samples[i], *first = &f->samples[0];
-    double more = both ? (double)sample->exchange_ps - (double)first->exchange_ps
-                       : (double)sample->one_way_ps - (double)first->one_way_ps;
-    return more * 1024 / (double)sample->bytes;
+    return per_kib(&f->samples[i], both) - per_kib(&f->samples[0], both);
 }
 
 static double part_of(const fit *f, uint32_t i, const hki_bulk_figures *bulk)
@@ -64,9 +66,8 @@ static void set_times(const hki_range_figures *range, double one_way, double bot
 /* Whether what is found could be memory's doing. */
 static bool may_be(const fit *f, double one_way, double both)
 {
-    const double most = HKI_BULK_MOST - 1, kib = (double)f->samples[0].bytes / 1024;
-    return one_way * kib <= most * (double)f->samples[0].one_way_ps &&
-           both * kib <= most * (double)f->samples[0].exchange_ps;
+    const double most = HKI_BULK_MOST - 1;
+    return one_way <= most * per_kib(&f->samples[0], false) && both <= most * per_kib(&f->samples[0], true);
 }
 
 bool hki_fit_bulk(const hki_bulk_sample *samples, uint32_t count, hki_link_figures *figures)

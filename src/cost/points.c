@@ -107,15 +107,15 @@ bool hki_tune_is_clear(const hki_tune_points *points, uint32_t link)
 }
 
 /* Samples of both kinds come in turn, from little data to much. */
-static bool fit_cold(const hki_tune_points *points, uint32_t link, hki_link_figures *figures)
+static bool fit_bulk(const hki_tune_points *points, uint32_t link, hki_link_figures *figures)
 {
     enum { MOST = 32 };
     hki_bulk_sample samples[MOST];
     uint32_t count = 0;
     for (uint32_t i = 0; i + 1 < points->count && count < MOST; i++) {
         const hki_tune_point *one_way = &points->items[i], *exchange = one_way + 1;
-        if (one_way->link == link && one_way->series == HKI_TUNE_COLD_ONE_WAY &&
-            exchange->series == HKI_TUNE_COLD_EXCHANGE)
+        if (one_way->link == link && one_way->series == HKI_TUNE_BULK_ONE_WAY &&
+            exchange->series == HKI_TUNE_BULK_EXCHANGE)
             samples[count++] = (hki_bulk_sample){.data = one_way->data,
                                                  .bytes = one_way->bytes,
                                                  .one_way_ps = ps(one_way->us),
@@ -137,7 +137,7 @@ static hk_status fit_link(const hki_tune_points *points, uint32_t link, hki_orig
     fit.figures.bulk = figures->bulk; /* unless that was measured, too */
     *figures = fit.figures;
     figures->origin = origin;
-    tuning->bulk_doubtful[link] = !fit_cold(points, link, figures);
+    tuning->bulk_doubtful[link] = !fit_bulk(points, link, figures);
     memcpy(tuning->quality[link], fit.quality, sizeof fit.quality);
     return HK_OK;
 }

@@ -19,8 +19,8 @@ typedef enum hki_tune_series {
     HKI_TUNE_TOGETHER,      /* an exchange by all `ranks` / 2 pairs of a host at once */
     HKI_TUNE_LIMIT,         /* the largest message that goes eager: no time */
     HKI_TUNE_COUNTS,        /* what a call with a count for each rank takes more than one without */
-    HKI_TUNE_COLD_ONE_WAY,  /* as _ONE_WAY and … */
-    HKI_TUNE_COLD_EXCHANGE, /* … _EXCHANGE, each of other bytes, out of `data` in all of both ranks */
+    HKI_TUNE_BULK_ONE_WAY,  /* as _ONE_WAY and … */
+    HKI_TUNE_BULK_EXCHANGE, /* … _EXCHANGE, of `data` in all of ranks that share a cache: see bulk.h */
     HKI_TUNE_COPY_FAR,      /* as _COPY, of more than the caches of a core hold, … */
     HKI_TUNE_COPY_BULK,     /* … and of more than any does */
     HKI_TUNE_SERIES

@@ -17,9 +17,6 @@
 typedef struct duet {
     hki_duet pair;
     hki_tune_series series; /* what is measured now */
-    size_t span;            /* of buffers, of cold messages */
-    const hki_bench_buffers *buffers;
-    int value; /* written last */
 } duet;
 
 typedef struct job {
@@ -33,10 +30,9 @@ typedef struct job {
 
 enum { SMALLEST = 8, TURN_RANKS_BYTES = 8, TOGETHER_BYTES = 4 << 20 };
 
-/* Messages up to a length from which on time grows with it; what more data take is told by cold messages: of those
- * data, up to what no cache holds, a few MiB are moved, which is often done before the system gives the core to
- * somebody else. */
-enum { LONGEST = 4 << 20, COLD = 4 << 20, LEAST_DATA = 16 << 20, MOST_DATA = 128 << 20 };
+/* Messages up to a length from which on time grows with it, and what caches hold of it; then longer ones, by which
+ * what more data take is told. */
+enum { LONGEST = 4 << 20, LONGEST_BULK = 32 << 20, BULK_POINTS = 8 };
 
 static bool complain(const char *what)
 {
@@ -51,40 +47,15 @@ static int call(void *context, const hki_bench_cell *cell, void *send, void *rec
     const duet *d = context;
     if (d->series == HKI_TUNE_TURNS)
         return (int)hk_allreduce(send, recv, cell->count, cell->type, cell->op, d->pair.comm);
-    hki_tune_series series = d->series == HKI_TUNE_COLD_ONE_WAY    ? HKI_TUNE_ONE_WAY
-                             : d->series == HKI_TUNE_COLD_EXCHANGE ? HKI_TUNE_EXCHANGE
+    hki_tune_series series = d->series == HKI_TUNE_BULK_ONE_WAY    ? HKI_TUNE_ONE_WAY
+                             : d->series == HKI_TUNE_BULK_EXCHANGE ? HKI_TUNE_EXCHANGE
                                                                    : d->series;
     return (int)hki_duet_call(&d->pair, series, send, recv, cell->count, cell->type);
-}
-
-static bool is_cold(const duet *d)
-{
-    return d->series == HKI_TUNE_COLD_ONE_WAY || d->series == HKI_TUNE_COLD_EXCHANGE;
 }
 
 static int barrier(void *context)
 {
     return (int)hk_barrier(((duet *)context)->pair.comm);
-}
-
-/* Before a cold call: all data of a call of so much are written, what is received longest ago and what is sent in the
- * order in which it is sent, so that a short message of their first bytes meets memory and caches as it would in the
- * long one. */
-static int write_all(void *context)
-{
-    duet *d = context;
-    char *input = (char *)d->buffers->input;
-    if (d->series == HKI_TUNE_COLD_ONE_WAY) {
-        memset(d->buffers->output, ++d->value, d->span);
-        memset(input, d->value, d->span);
-        return barrier(context);
-    }
-    size_t own = hk_comm_rank(d->pair.comm) == 0 ? 0 : COLD; /* blocks of both ranks, in turn */
-    for (size_t at = COLD - own; at < d->span; at += (size_t)2 * COLD)
-        memset(input + at, ++d->value, COLD);
-    for (size_t at = own; at < d->span; at += (size_t)2 * COLD)
-        memset(input + at, d->value, COLD);
-    return barrier(context);
 }
 
 static int maximum(void *context, double *values, int count)
@@ -106,7 +77,7 @@ static hki_bench_library library_of(duet *d)
                                .ranks = hk_comm_size(d->pair.comm),
                                .in_place = HK_IN_PLACE,
                                .call = call,
-                               .barrier = is_cold(d) ? write_all : barrier,
+                               .barrier = barrier,
                                .maximum = maximum,
                                .error = error};
 }
@@ -126,7 +97,7 @@ static hki_bench_request request_for(const duet *d, const hki_tune_point *point)
     request.bytes = point->bytes;
     switch (point->series) {
     case HKI_TUNE_ONE_WAY:
-    case HKI_TUNE_COLD_ONE_WAY:
+    case HKI_TUNE_BULK_ONE_WAY:
         request.kind = HKI_BENCH_PINGPONG; /* there and back: the loop halves it */
         break;
     case HKI_TUNE_STREAM:
@@ -143,17 +114,14 @@ static hki_bench_request request_for(const duet *d, const hki_tune_point *point)
     return request;
 }
 
+/* Of what takes milliseconds there would be a few samples only. */
 static hki_bench_effort effort_for(const job *j, const hki_tune_point *point)
 {
-    enum { COLD_CALLS = 16, QUICK_CALLS = 6 };
-    hki_bench_effort effort = {.box = j->quick ? 0.005 : 0.03, .warmup = -1};
-    if (point->data) /* whose writing takes most of the time */
-        effort.iterations = j->quick ? QUICK_CALLS : COLD_CALLS;
-    return effort;
+    return (hki_bench_effort){.box = (j->quick ? 0.005 : 0.03) * (point->data ? 4 : 1), .warmup = -1};
 }
 
 /* Measures one point among the ranks of d, and adds it: of its samples the lower quartile, since what disturbs a call
- * only ever makes it longer. */
+ * only ever makes it longer; of calls that take milliseconds, and are seldom left alone, the least. */
 static bool take(job *j, duet *d, hki_tune_point point)
 {
     const hki_bench_request request = request_for(d, &point);
@@ -215,36 +183,37 @@ static void keep_lower(hki_tune_points *points, uint32_t first, uint32_t again)
 }
 
 /* Again, if it took much longer than one of less data, as it may by something else that the machine does. */
-static bool take_cold(job *j, duet *d, hki_tune_point point)
+static bool take_bulk(job *j, duet *d, hki_tune_point point)
 {
-    enum { ATTEMPTS = 3 };
-    uint32_t at = j->points->count, same = 2; /* of the same series with less data: two before */
+    enum { ATTEMPTS = 3, SAME = 2 }; /* the point before of the same series is two back */
+    uint32_t at = j->points->count;
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         if (!take(j, d, point))
             return false;
         if (attempt > 0)
             keep_lower(j->points, at, at + 1);
-        const hki_tune_point *less = at >= same ? &j->points->items[at - same] : NULL;
-        if (!less || less->series != point.series || j->points->items[at].us < HKI_BULK_MOST / 2.0 * less->us)
+        const hki_tune_point *now = &j->points->items[at], *less = at >= SAME ? now - SAME : NULL;
+        if (!less || less->series != point.series ||
+            now->us / (double)now->bytes < HKI_BULK_MOST / 2.0 * less->us / (double)less->bytes)
             break;
     }
     return true;
 }
 
-/* A rank sends from one buffer and receives into the other, or exchanges within one. Links that are much slower than
- * memory do not tell where data lie. */
-static bool measure_cold(job *j, duet *d, uint32_t link)
+/* Both ranks have what they send and what they receive. Links that are much slower than memory do not tell where data
+ * lie. */
+static bool measure_bulk(job *j, duet *d, uint32_t link)
 {
     static const double slow_us = 10000;
     uint32_t sharers = link <= HKI_LINK_L3 || link == HKI_LINK_LOOPBACK ? 2 : 1; /* of a cache */
     if (j->longest_us > slow_us)
         return true;
-    for (uint64_t data = LEAST_DATA; data <= MOST_DATA / 2 * sharers; data *= 2)
-        for (uint32_t series = HKI_TUNE_COLD_ONE_WAY; series <= HKI_TUNE_COLD_EXCHANGE; series++) {
-            d->span = (size_t)data / sharers / (series == HKI_TUNE_COLD_ONE_WAY ? 2 : 1);
-            if (!take_cold(j, d, (hki_tune_point){.series = series, .link = link, .bytes = COLD, .data = data}))
+    for (uint64_t bytes = LONGEST; bytes <= LONGEST_BULK; bytes *= 2)
+        for (uint32_t series = HKI_TUNE_BULK_ONE_WAY; series <= HKI_TUNE_BULK_EXCHANGE; series++)
+            if (!take_bulk(
+                    j, d,
+                    (hki_tune_point){.series = series, .link = link, .bytes = bytes, .data = 2 * sharers * bytes}))
                 return false;
-        }
     return true;
 }
 
@@ -330,15 +299,14 @@ static bool close_duet(duet *d)
 /* What the two ranks of a pair do. */
 static bool measure_pair(job *j, hk_comm *comm, uint32_t link)
 {
-    duet d = {.value = 0};
+    duet d;
     if (!open_duet(&d, comm))
         return false;
-    d.buffers = &j->buffers;
     const hki_bench_library library = library_of(&d);
-    bool good = hki_bench_buffers_make(&library, MOST_DATA / 2, MOST_DATA / 2, &j->buffers);
+    bool good = hki_bench_buffers_make(&library, 2 * (size_t)LONGEST_BULK, 2 * (size_t)LONGEST_BULK, &j->buffers);
     if (!good)
         fprintf(stderr, "hocket tune: no memory for buffers\n");
-    good = good && measure_link(j, &d, link) && measure_cold(j, &d, link);
+    good = good && measure_link(j, &d, link) && measure_bulk(j, &d, link);
     if (link <= HKI_LINK_HOST) /* elsewhere it would not show */
         good = good && measure_counts(j, &d, link);
     hki_bench_buffers_free(&library, &j->buffers);
@@ -390,7 +358,7 @@ static bool measure_pairs(job *j, hk_comm *comm)
     bool good = true;
     for (int link = 0; link < HKI_LINK_CLASSES; link++)
         if (find_pair(comm, (hki_link_class)link, pair))
-            j->all += 3 * sizes_of();
+            j->all += 3 * sizes_of() + BULK_POINTS;
     for (int link = 0; link < HKI_LINK_CLASSES && good; link++)
         if (find_pair(comm, (hki_link_class)link, pair))
             good = measure_class(j, comm, (hki_link_class)link, pair);
@@ -402,7 +370,7 @@ static bool measure_pairs(job *j, hk_comm *comm)
 /* One round of messages among more ranks than CPUs. */
 static bool measure_turns(job *j, hk_comm *comm)
 {
-    duet d = {.value = 0};
+    duet d;
     j->all = 1;
     if (!open_duet(&d, comm))
         return false;
@@ -423,7 +391,7 @@ static bool measure_together(job *j, hk_comm *comm)
 {
     uint32_t rank = (uint32_t)hk_comm_rank(comm), last = j->points->count;
     hk_comm *two = NULL;
-    duet d = {.value = 0};
+    duet d;
     j->all = 1;
     if (hk_comm_split(comm, (int)(rank / 2), (int)rank, &two) != HK_OK || !open_duet(&d, two))
         return complain("a communicator of two");

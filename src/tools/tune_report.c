@@ -17,8 +17,8 @@ static const char *const series_names[HKI_TUNE_SERIES] = {[HKI_TUNE_ONE_WAY] = "
                                                           [HKI_TUNE_TOGETHER] = "together",
                                                           [HKI_TUNE_LIMIT] = "eager_limit",
                                                           [HKI_TUNE_COUNTS] = "counts",
-                                                          [HKI_TUNE_COLD_ONE_WAY] = "cold_one_way",
-                                                          [HKI_TUNE_COLD_EXCHANGE] = "cold_exchange",
+                                                          [HKI_TUNE_BULK_ONE_WAY] = "bulk_one_way",
+                                                          [HKI_TUNE_BULK_EXCHANGE] = "bulk_exchange",
                                                           [HKI_TUNE_COPY_FAR] = "copy_far",
                                                           [HKI_TUNE_COPY_BULK] = "copy_bulk"};
 

@@ -129,8 +129,8 @@ static void what_cannot_be_fitted_is_refused(void **state)
     assert_int_equal(hki_fit_link(samples, count, 0, &figures, quality), HK_ERR_ARGUMENT);
 }
 
-/* Cold messages of a MiB out of more and more data, of a link with these bulk figures. */
-static uint32_t measure_cold(const hki_link_figures *link, hki_bulk_sample *samples)
+/* Longer and longer messages of a link with these bulk figures. */
+static uint32_t measure_bulk(const hki_link_figures *link, hki_bulk_sample *samples)
 {
     const hki_range_figures *range = &link->range[0];
     uint32_t made = 0;
@@ -155,7 +155,7 @@ static void bulk_is_found_by_how_much_data_there_is(void **state)
     hki_link_figures link = {.ranges = 1, .range = {{UINT64_MAX, 700000, 32000, 0, 25000, true}}}, found = link;
     link.bulk = (hki_bulk_figures){.from = 16 << 20, .full = 64 << 20, .beta_ps = 40000, .core_ps = 30000};
     hki_bulk_sample samples[16];
-    uint32_t count = measure_cold(&link, samples);
+    uint32_t count = measure_bulk(&link, samples);
     assert_true(hki_fit_bulk(samples, count, &found));
     assert_int_equal(found.bulk.from, link.bulk.from);
     assert_int_equal(found.bulk.full, link.bulk.full);
@@ -166,7 +166,7 @@ static void bulk_is_found_by_how_much_data_there_is(void **state)
     assert_false(hki_fit_bulk(samples, count, &found));
     assert_int_equal(found.bulk.full, link.bulk.full);
     link.bulk = (hki_bulk_figures){0};
-    hki_fit_bulk(samples, measure_cold(&link, samples), &found);
+    hki_fit_bulk(samples, measure_bulk(&link, samples), &found);
     assert_int_equal(found.bulk.full, 0);
 }
 
