@@ -48,7 +48,7 @@ const hki_figures hki_figures_built_in =
                         .ranges = 3,
                         .range = {{16384, NS(5000), PER_BYTE(70), NS(2000), PER_BYTE(60), false},
                                   {65536, NS(5500), PER_BYTE(110), NS(2500), PER_BYTE(70), false},
-                                  {REST, NS(10000), PER_BYTE(113), NS(5000), PER_BYTE(73), true}},
+                                  {REST, NS(9200), PER_BYTE(87), NS(3300), PER_BYTE(58), true}},
                     },
                 /* Guessed: 10 Gbit/s Ethernet through one switch. */
                 [HKI_LINK_TCP] = {.ranges = 2,
