@@ -222,8 +222,9 @@ typedef struct hk_transport_ops {
      * it; when this returns, it cannot, and its put will be REFUSED. */
     void (*withdraw)(hk_link *link, const hk_remote *remote, bool revoke);
 
-    /* NULL-able. Measures what `open` took no time to, and puts alpha_ns, beta_ns and HK_TRANSPORT_COSTED into *limits.
-     * Called once after open, and only where ranks may be linked by more than shared memory. Takes a millisecond. */
+    /* NULL-able. Measures what `open` took no time to: what the transport itself goes by, and alpha_ns and beta_ns with
+     * HK_TRANSPORT_COSTED in *limits. Called once after open, and only where ranks do not all share memory. Takes a few
+     * milliseconds at most. */
     void (*measure)(hk_transport *transport, hk_transport_limits *limits);
 } hk_transport_ops;
 

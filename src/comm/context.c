@@ -110,14 +110,13 @@ static hk_status open_transport(hki_context *context, const hk_transport_ops *op
     return HK_OK;
 }
 
-/* Ranks of several hosts, or without shared memory, may be linked by more than one network: what each costs decides.
- * Where shared memory serves all, nothing is measured. */
+/* Where shared memory serves all ranks, nothing is measured, so that joining takes no longer. */
 static void measure_transports(hki_context *context)
 {
     bool local = false, apart = context->peers[context->rank].local_ranks < (int32_t)context->ranks;
     for (uint32_t i = 0; i < context->transport_count; i++)
         local |= (context->limits[i].capabilities & HK_TRANSPORT_LOCAL) != 0;
-    for (uint32_t i = 0; i < context->transport_count && (apart || (!local && context->transport_count > 1)); i++)
+    for (uint32_t i = 0; i < context->transport_count && (apart || !local); i++)
         if (context->ops[i]->measure)
             context->ops[i]->measure(context->transports[i], &context->limits[i]);
 }

@@ -18,6 +18,8 @@ hk_status hki_probe(const hk_transport_ops *ops, hki_probe_log *log, hk_transpor
     if (log)
         services.log = log;
     HK_TRY(ops->open(&services, &transport, limits));
+    if (ops->measure)
+        ops->measure(transport, limits);
     ops->close(transport, 0);
     return HK_OK;
 }

@@ -126,7 +126,7 @@ static hk_peer pair_peer(int rank, int ranks, int pid)
     return peer;
 }
 
-/* Fills all but the link, and opens the transport. */
+/* Fills all but the link, opens the transport, and has it measure what it wants to. */
 static bool pair_open(pair_end *end, const hk_transport_ops *ops, int rank, int ranks, const char *protocol)
 {
     end->ops = ops;
@@ -146,8 +146,11 @@ static bool pair_open(pair_end *end, const hk_transport_ops *ops, int rank, int 
                                             .ranks = (uint32_t)ranks,
                                             .token = end->token};
     end->address_bytes = sizeof end->address;
-    return ops->open(&end->services, &end->transport, &end->limits) == HK_OK &&
-           ops->address(end->transport, end->address, &end->address_bytes) == HK_OK;
+    if (ops->open(&end->services, &end->transport, &end->limits) != HK_OK)
+        return false;
+    if (ops->measure != NULL)
+        ops->measure(end->transport, &end->limits);
+    return ops->address(end->transport, end->address, &end->address_bytes) == HK_OK;
 }
 
 /* Both ends have come here. */

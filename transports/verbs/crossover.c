@@ -58,11 +58,8 @@ static uint64_t time_copy(const char *from, char *ring, size_t ring_bytes)
 
 static void *map_pages(size_t bytes)
 {
-    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages == MAP_FAILED)
-        return NULL;
-    memset(pages, 1, bytes);
-    return pages;
+    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    return pages != MAP_FAILED ? pages : NULL;
 }
 
 /* Fills in the line and the copy; false: it cannot be measured. */
@@ -123,18 +120,24 @@ static void say_given(const hk_transport *transport, const char *why)
                   why);
 }
 
-void hki_verbs_measure_memory(hk_transport *transport)
+void hki_verbs_set_memory(hk_transport *transport)
 {
     const hk_transport_services *services = transport->services;
-    hki_memory_cost cost = {0};
     uint64_t given = 0;
-    if (hki_parse_bytes(services->setting(services->core, "VERBS_REGISTER"), &given) && given > 0) {
-        transport->memory = (hki_memory_cost){.from = given};
-        say_given(transport, "HOCKET_VERBS_REGISTER");
+    transport->memory = (hki_memory_cost){.from = NOT_MEASURED_FROM};
+    if (!hki_parse_bytes(services->setting(services->core, "VERBS_REGISTER"), &given) || given == 0)
         return;
-    }
+    transport->memory = (hki_memory_cost){.from = given, .given = true};
+    say_given(transport, "HOCKET_VERBS_REGISTER");
+}
+
+void hki_verbs_measure(hk_transport *transport, hk_transport_limits *limits)
+{
+    hki_memory_cost cost = {0};
+    (void)limits; /* latency and rate are known since open */
+    if (transport->memory.given)
+        return;
     if (!measure(transport, &cost)) {
-        transport->memory = (hki_memory_cost){.from = NOT_MEASURED_FROM};
         say_given(transport, "guessed: it could not be measured");
         return;
     }

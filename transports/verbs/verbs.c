@@ -442,12 +442,9 @@ static hk_status start(hk_transport *transport)
     /* Without it reads go to registered memory only. */
     if (error == 0 && transport->gets && hki_verbs_alloc(transport, BOUNCE_BYTES) != NULL)
         transport->bounce = hki_list_entry(transport->regions.next, hki_region, node);
-    if (error == 0) {
-        status = hki_verbs_control_open(transport);
-        if (status == HK_OK)
-            hki_verbs_measure_memory(transport);
-        return status;
-    }
+    hki_verbs_set_memory(transport);
+    if (error == 0)
+        return hki_verbs_control_open(transport);
     services->error(services->core, HK_ERR_SYSTEM, "verbs: %s", strerror(error));
     return HK_ERR_SYSTEM;
 }
@@ -583,4 +580,5 @@ const hk_transport_ops hk_transport_verbs = {.size = sizeof(hk_transport_ops),
                                              .arm = verbs_arm,
                                              .disarm = verbs_disarm,
                                              .event_fd = verbs_event_fd,
-                                             .counters = verbs_counters};
+                                             .counters = verbs_counters,
+                                             .measure = hki_verbs_measure};

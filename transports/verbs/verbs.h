@@ -238,6 +238,7 @@ typedef struct hki_verbs_control {
 /* When memory that is not kept is registered for one message. */
 typedef struct hki_memory_cost {
     uint64_t from;                     /* bytes; UINT64_MAX: never */
+    bool given;                        /* by HOCKET_VERBS_REGISTER */
     double fixed_ns, byte_ns, copy_ns; /* of registering and letting go, and of copying a byte; all 0: not measured */
 } hki_memory_cost;
 
@@ -359,9 +360,10 @@ void hki_verbs_drop_regions(hk_transport *transport);
 
 /* ---- crossover.c ---- */
 
-/* Fills in transport->memory: as HOCKET_VERBS_REGISTER says, or by measuring, once latency is known. Takes a
- * millisecond. */
-void hki_verbs_measure_memory(hk_transport *transport);
+/* transport->memory as HOCKET_VERBS_REGISTER says, or as is guessed until it is measured. */
+void hki_verbs_set_memory(hk_transport *transport);
+/* Measures it unless it was given. A few milliseconds, so it is not done where ranks share memory. */
+void hki_verbs_measure(hk_transport *transport, hk_transport_limits *limits);
 
 /* ---- verbs.c ---- */
 
