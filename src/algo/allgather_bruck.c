@@ -8,18 +8,9 @@
 
 static void generate(hki_builder *builder, const hki_call *call)
 {
-    uint32_t ranks = call->ranks, rank = call->rank;
     hki_group everyone = hki_everyone(call);
-    hki_region own = hki_whole(builder, HKI_INPUT, 1), output = hki_whole(builder, HKI_OUTPUT, ranks);
-    for (uint32_t distance = 1; distance < ranks; distance *= 2) {
-        uint32_t count = distance < ranks - distance ? distance : ranks - distance;
-        uint32_t from = hki_ahead(ranks, rank, distance);
-        hki_send(builder, &everyone, hki_behind(ranks, rank, distance),
-                 distance == 1 ? hki_all(&own) : hki_shares(&output, rank, count));
-        if (distance == 1)
-            hki_place(builder, hki_share(&output, rank), hki_all(&own), false);
-        hki_recv(builder, &everyone, from, hki_shares(&output, from, count));
-    }
+    hki_region own = hki_whole(builder, HKI_INPUT, 1), output = hki_whole(builder, HKI_OUTPUT, call->ranks);
+    hki_bruck_allgather(builder, &everyone, 2, hki_all(&own), &output);
 }
 
 const hki_algorithm hki_algorithm_allgather_bruck = {

@@ -22,11 +22,7 @@ static double rounds(const hki_call *call)
 /* The root's children: one for each non-zero digit in each place, as far as there are ranks. */
 static double sent(const hki_call *call)
 {
-    uint32_t children = 0;
-    for (uint64_t step = 1; step < call->ranks; step *= RADIX)
-        for (uint32_t digit = 1; digit < RADIX; digit++)
-            children += digit * step < call->ranks;
-    return children;
+    return hki_form_children(call, RADIX);
 }
 
 const hki_algorithm hki_algorithm_broadcast_knomial = {

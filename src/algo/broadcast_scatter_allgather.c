@@ -10,7 +10,7 @@ static void generate(hki_builder *builder, const hki_call *call)
     hki_group everyone = hki_everyone(call);
     hki_region output = hki_whole(builder, HKI_OUTPUT, call->ranks);
     hki_region own = hki_subregion(&output, call->rank, 1);
-    hki_binomial_scatter(builder, &everyone, call->root, &output, true, hki_all(&own));
+    hki_knomial_scatter(builder, &everyone, 2, call->root, &output, true, hki_all(&own));
     hki_ring_allgather(builder, &everyone, (hki_ring){.segments = 1}, &own, &output);
 }
 

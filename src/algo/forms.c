@@ -46,14 +46,24 @@ double hki_form_everyone(const hki_call *call)
     return call->ranks - 1;
 }
 
-uint32_t hki_binomial_largest_subtree(uint32_t size)
+uint32_t hki_knomial_largest_subtree(uint32_t size, uint32_t radix)
 {
     uint32_t largest = 0;
-    for (uint64_t child = 1; child < size; child *= 2) {
-        uint32_t members = child < size - child ? (uint32_t)child : size - (uint32_t)child;
-        largest = members > largest ? members : largest;
-    }
+    for (uint64_t step = 1; step < size; step *= radix)
+        for (uint64_t child = step; child < radix * step && child < size; child += step) {
+            uint32_t members = step < size - child ? (uint32_t)step : size - (uint32_t)child;
+            largest = members > largest ? members : largest;
+        }
     return largest;
+}
+
+double hki_form_children(const hki_call *call, uint32_t radix)
+{
+    uint32_t children = 0;
+    for (uint64_t step = 1; step < call->ranks; step *= radix)
+        for (uint32_t digit = 1; digit < radix; digit++)
+            children += digit * step < call->ranks;
+    return children;
 }
 
 hki_alike hki_all_alike(const hki_call *call)

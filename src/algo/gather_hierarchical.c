@@ -36,7 +36,7 @@ static void send_party(hki_builder *builder, const collection *store, hki_party 
         hki_send(builder, &everyone, to, hki_all(own));
 }
 
-static void gather(hki_builder *builder, collection *store, const hki_region *own)
+static void gather(hki_builder *builder, const collection *store, const hki_region *own)
 {
     const hki_call *call = store->call;
     uint32_t place = hki_place_of(call, call->rank);
@@ -58,17 +58,22 @@ static void gather(hki_builder *builder, collection *store, const hki_region *ow
     }
 }
 
-static void generate(hki_builder *builder, const hki_call *call)
+void hki_hierarchy_gather(hki_builder *builder, const hki_call *call, const hki_region *own, const hki_region *shares)
 {
-    hki_region own = hki_whole(builder, HKI_INPUT, 1), output = hki_whole(builder, HKI_OUTPUT, call->ranks);
-    collection store = {.call = call, .shares = output, .list = malloc(call->ranks * sizeof *store.list)};
-    if (call->rank != call->root)
-        store.shares = hki_scratch_like(builder, &output);
+    collection store = {.call = call, .shares = *shares, .list = malloc(call->ranks * sizeof *store.list)};
     if (store.list)
-        gather(builder, &store, &own);
+        gather(builder, &store, own);
     else
         hki_builder_no_memory(builder);
     free(store.list);
+}
+
+static void generate(hki_builder *builder, const hki_call *call)
+{
+    hki_region own = hki_whole(builder, HKI_INPUT, 1), shares = hki_whole(builder, HKI_OUTPUT, call->ranks);
+    if (call->rank != call->root)
+        shares = hki_scratch_like(builder, &shares);
+    hki_hierarchy_gather(builder, call, &own, &shares);
 }
 
 static double rounds(const hki_call *call)

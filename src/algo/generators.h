@@ -86,6 +86,19 @@ void hki_multiplying_allreduce(hki_builder *builder, const hki_group *group, uin
 void hki_knomial_allreduce(hki_builder *builder, const hki_group *group, uint32_t radix, const hki_region *input,
                            const hki_region *output);
 
+/* ---- Bruck's ranges at growing distances, any size (bruck.c) ---- */
+
+/* Share m of everyone's input, reduced, ends in `result` of member m; partial results lie in `work`, a region of as
+ * many shares (scratch, or OUTPUT, where result may be the member's own share of it). radix: 2 … 8. */
+void hki_bruck_reduce_scatter(hki_builder *builder, const hki_group *group, uint32_t radix, const hki_region *input,
+                              const hki_region *work, hki_span result, bool finish);
+/* own (one share) of member m ends in share m of everyone's output. */
+void hki_bruck_allgather(hki_builder *builder, const hki_group *group, uint32_t radix, hki_span own,
+                         const hki_region *output);
+/* Rounds of either, and messages that a member sends in them. */
+uint32_t hki_bruck_rounds(uint32_t size, uint32_t radix);
+uint32_t hki_bruck_messages(uint32_t size, uint32_t radix);
+
 /* ---- direct (direct.c) ---- */
 
 /* Everyone sends share m of its input to member m, which reduces all in rank order. */
@@ -116,14 +129,14 @@ void hki_tree_reduce_segments(hki_builder *builder, const hki_group *group, cons
 
 /* ---- gather and scatter (gather_binomial.c, scatter_binomial.c) ---- */
 
-/* own of every member ends in its share of the root's `grid`: a region of all shares, which lies in a buffer of the
- * root's; other members only take the shares' lengths from it. */
-void hki_binomial_gather(hki_builder *builder, const hki_group *group, uint32_t root, hki_span own,
-                         const hki_region *grid);
+/* Along the k-nomial tree of `radix`. own of every member ends in its share of the root's `grid`: a region of all
+ * shares, which lies in a buffer of the root's; other members only take the shares' lengths from it. */
+void hki_knomial_gather(hki_builder *builder, const hki_group *group, uint32_t radix, uint32_t root, hki_span own,
+                        const hki_region *grid);
 /* The root's shares of `grid` end in `own` of their members. in_grid: grid is a buffer of every member, through which
  * shares of others may pass; else they pass through scratch. */
-void hki_binomial_scatter(hki_builder *builder, const hki_group *group, uint32_t root, const hki_region *grid,
-                          bool in_grid, hki_span own);
+void hki_knomial_scatter(hki_builder *builder, const hki_group *group, uint32_t radix, uint32_t root,
+                         const hki_region *grid, bool in_grid, hki_span own);
 
 /* ---- cuts (cuts.c): the grids of a call's buffers ---- */
 
@@ -152,8 +165,10 @@ double hki_form_two(const hki_call *call);          /* 2 */
 /* Everyone's: all-to-all-like one-round forms. */
 double hki_form_everyone(const hki_call *call); /* P - 1 vectors */
 
-/* Members of the largest subtree below the root of a binomial tree. */
-uint32_t hki_binomial_largest_subtree(uint32_t size);
+/* Members of the largest subtree below the root of a k-nomial tree. */
+uint32_t hki_knomial_largest_subtree(uint32_t size, uint32_t radix);
+/* Children of its root: one for each non-zero digit in each place, as far as there are ranks. */
+double hki_form_children(const hki_call *call, uint32_t radix);
 
 /* ---- how alike ranks do (forms.c) ---- */
 

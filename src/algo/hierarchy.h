@@ -45,6 +45,13 @@ uint32_t hki_party_leader(const hki_call *call, hki_party part, uint32_t root);
 double hki_hierarchy_depth(const hki_call *call);
 double hki_hierarchy_children(const hki_call *call);
 
+/* ---- shares through leaders (gather_hierarchical.c, scatter_hierarchical.c) ---- */
+
+/* Every rank's own (one share) ends in its share of `shares` at the root; leaders of parties collect in theirs. */
+void hki_hierarchy_gather(hki_builder *builder, const hki_call *call, const hki_region *own, const hki_region *shares);
+/* The root's shares end in `own` of their ranks; leaders of parties pass them on from theirs. */
+void hki_hierarchy_scatter(hki_builder *builder, const hki_call *call, const hki_region *shares, const hki_region *own);
+
 /* ---- every rank at work (columns.c) ---- */
 
 /* Which share is whose. In order: share r is rank r's. Spread: rank r's is hki_spread_share, so that portfolios are

@@ -19,11 +19,7 @@ static void generate(hki_builder *builder, const hki_call *call)
 /* An inner rank takes its children one after another: up to radix - 1 for each place of the tree. */
 static double rounds(const hki_call *call)
 {
-    uint32_t children = 0;
-    for (uint64_t step = 1; step < call->ranks; step *= RADIX)
-        for (uint32_t digit = 1; digit < RADIX; digit++)
-            children += digit * step < call->ranks;
-    return children;
+    return hki_form_children(call, RADIX);
 }
 
 const hki_algorithm hki_algorithm_reduce_knomial = {

@@ -18,7 +18,7 @@ static void generate(hki_builder *builder, const hki_call *call)
         own = hki_scratch_like(builder, &share);
     }
     hki_ring_reduce_scatter(builder, &everyone, (hki_ring){.segments = 1}, &input, NULL, &own, true);
-    hki_binomial_gather(builder, &everyone, call->root, hki_all(&own), root ? &output : &input);
+    hki_knomial_gather(builder, &everyone, 2, call->root, hki_all(&own), root ? &output : &input);
 }
 
 static double rounds(const hki_call *call)
@@ -29,7 +29,7 @@ static double rounds(const hki_call *call)
 /* The ring's shares, and the largest subtree below the root in the gather. */
 static double sent(const hki_call *call)
 {
-    return hki_form_all_but_one(call) + (double)hki_binomial_largest_subtree(call->ranks) / call->ranks;
+    return hki_form_all_but_one(call) + (double)hki_knomial_largest_subtree(call->ranks, 2) / call->ranks;
 }
 
 const hki_algorithm hki_algorithm_reduce_reduce_scatter_gather = {

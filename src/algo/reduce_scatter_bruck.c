@@ -8,25 +8,11 @@
 
 static void generate(hki_builder *builder, const hki_call *call)
 {
-    uint32_t ranks = call->ranks, rank = call->rank, top = 1u << (hki_log2_ceil(ranks) - 1);
     hki_group everyone = hki_everyone(call);
-    hki_region input = hki_whole(builder, HKI_INPUT, ranks);
+    hki_region input = hki_whole(builder, HKI_INPUT, call->ranks);
     hki_region result = hki_result_region(builder, call, &input);
-    hki_region sums = ranks > 2 ? hki_scratch_like(builder, &input) : result; /* of the first `top` shares ahead */
-    const hki_region *values = &input;
-    for (uint32_t distance = top; distance >= 1; distance /= 2) {
-        uint32_t count = distance < ranks - distance ? distance : ranks - distance;
-        uint32_t to = hki_ahead(ranks, rank, distance), from = hki_behind(ranks, rank, distance);
-        hki_send(builder, &everyone, to, hki_shares(values, to, count));
-        hki_recv_reduce(builder, &everyone, from, distance == 1 ? hki_all(&result) : hki_shares(&sums, rank, count),
-                        hki_shares(values, rank, count), from < rank, distance == 1);
-        if (count < distance) { /* the top round of a P that is no power of two: nothing came for some shares */
-            uint32_t first = hki_ahead(ranks, rank, count);
-            hki_copy(builder, hki_shares(&sums, first, distance - count), hki_shares(&input, first, distance - count),
-                     false);
-        }
-        values = &sums;
-    }
+    hki_region sums = call->ranks > 2 ? hki_scratch_like(builder, &input) : result;
+    hki_bruck_reduce_scatter(builder, &everyone, 2, &input, &sums, hki_all(&result), true);
     hki_result_deliver(builder, &result);
 }
 

@@ -4,11 +4,11 @@
  */
 #include "algo/generators.h"
 
-void hki_binomial_scatter(hki_builder *builder, const hki_group *group, uint32_t root, const hki_region *grid,
-                          bool in_grid, hki_span own)
+void hki_knomial_scatter(hki_builder *builder, const hki_group *group, uint32_t radix, uint32_t root,
+                         const hki_region *grid, bool in_grid, hki_span own)
 {
-    hki_tree tree = hki_tree_knomial(group->size, root, group->rank, 2);
-    uint32_t members = hki_tree_knomial_members(group->size, root, group->rank, 2), offset = 0;
+    hki_tree tree = hki_tree_knomial(group->size, root, group->rank, radix);
+    uint32_t members = hki_tree_knomial_members(group->size, root, group->rank, radix), offset = 0;
     if (members == 1 && group->rank != root) {
         hki_recv(builder, group, tree.parent, own);
         return;
@@ -19,7 +19,7 @@ void hki_binomial_scatter(hki_builder *builder, const hki_group *group, uint32_t
     if (group->rank != root)
         hki_recv(builder, group, tree.parent, hki_shares(&shares, group->rank - offset, members));
     for (uint32_t i = 0; i < tree.count; i++) {
-        uint32_t count = hki_tree_knomial_members(group->size, root, tree.child[i], 2);
+        uint32_t count = hki_tree_knomial_members(group->size, root, tree.child[i], radix);
         hki_send(builder, group, tree.child[i], hki_shares(&shares, tree.child[i] - offset, count));
     }
     hki_place(builder, own, hki_share(&shares, group->rank - offset), false);
@@ -29,7 +29,7 @@ static void generate(hki_builder *builder, const hki_call *call)
 {
     hki_group everyone = hki_everyone(call);
     hki_region own = hki_whole(builder, HKI_OUTPUT, 1), input = hki_whole(builder, HKI_INPUT, call->ranks);
-    hki_binomial_scatter(builder, &everyone, call->root, &input, false, hki_all(&own));
+    hki_knomial_scatter(builder, &everyone, 2, call->root, &input, false, hki_all(&own));
 }
 
 static double rounds(const hki_call *call)

@@ -61,17 +61,22 @@ static void scatter(hki_builder *builder, const supply *store, const hki_region 
     }
 }
 
-static void generate(hki_builder *builder, const hki_call *call)
+void hki_hierarchy_scatter(hki_builder *builder, const hki_call *call, const hki_region *shares, const hki_region *own)
 {
-    hki_region own = hki_whole(builder, HKI_OUTPUT, 1), input = hki_whole(builder, HKI_INPUT, call->ranks);
-    supply store = {.call = call, .shares = input, .list = malloc(call->ranks * sizeof *store.list)};
-    if (call->rank != call->root)
-        store.shares = hki_scratch_like(builder, &input);
+    supply store = {.call = call, .shares = *shares, .list = malloc(call->ranks * sizeof *store.list)};
     if (store.list)
-        scatter(builder, &store, &own);
+        scatter(builder, &store, own);
     else
         hki_builder_no_memory(builder);
     free(store.list);
+}
+
+static void generate(hki_builder *builder, const hki_call *call)
+{
+    hki_region own = hki_whole(builder, HKI_OUTPUT, 1), shares = hki_whole(builder, HKI_INPUT, call->ranks);
+    if (call->rank != call->root)
+        shares = hki_scratch_like(builder, &shares);
+    hki_hierarchy_scatter(builder, call, &shares, &own);
 }
 
 static double rounds(const hki_call *call)
