@@ -251,26 +251,26 @@ static bool try_leave(walk *w, uint32_t send, uint64_t now)
     return true;
 }
 
-/* Lets messages from and to a rank leave, once all has happened that happens at this moment: what gets free later at
- * the same moment must not make a rank send to another than is first. */
-static void take_turn(walk *w, uint32_t rank)
+/* Has a rank look, once all has happened that happens at this moment, what can leave by its way out (0), or come in by
+ * its way in (1): what gets free later at the same moment must not make it choose another message than is first. */
+static void note(walk *w, uint32_t rank, int way)
 {
-    if (!w->ranks[rank].turning)
-        w->turns[w->turn_count++] = rank;
-    w->ranks[rank].turning = true;
+    if (!w->ranks[rank].noted[way])
+        w->turns[way][w->turn_count[way]++] = rank;
+    w->ranks[rank].noted[way] = true;
 }
 
 static void free_out(walk *w, uint32_t rank)
 {
     w->ranks[rank].out_busy = false;
-    take_turn(w, rank);
+    note(w, rank, 0);
 }
 
 static void free_in(walk *w, uint32_t rank, uint64_t now)
 {
     rank_state *r = &w->ranks[rank];
     r->in_busy = false;
-    take_turn(w, rank);
+    note(w, rank, 1);
     if (r->held.head != NONE) {
         uint32_t send = r->held.head;
         take_out(w, &r->held, send, 1);
@@ -298,16 +298,26 @@ static void leave_to(walk *w, uint32_t rank, uint64_t now)
     }
 }
 
-/* All turns of this moment. */
+/* Senders choose first. */
 static void take_turns(walk *w, uint64_t now)
 {
-    for (uint32_t i = 0; i < w->turn_count; i++)
-        leave_from(w, w->turns[i], now);
-    for (uint32_t i = 0; i < w->turn_count; i++) {
-        leave_to(w, w->turns[i], now);
-        w->ranks[w->turns[i]].turning = false;
+    for (uint32_t i = 0; i < w->turn_count[0]; i++) {
+        w->ranks[w->turns[0][i]].noted[0] = false;
+        leave_from(w, w->turns[0][i], now);
     }
-    w->turn_count = 0;
+    for (uint32_t i = 0; i < w->turn_count[1]; i++) {
+        w->ranks[w->turns[1][i]].noted[1] = false;
+        leave_to(w, w->turns[1][i], now);
+    }
+    w->turn_count[0] = w->turn_count[1] = 0;
+}
+
+/* Of a rendezvous that both ends have posted. */
+static void agree(walk *w, uint32_t send)
+{
+    uint32_t receiver = w->traces->steps[w->traces->steps[send].mate].rank;
+    append(w, &w->ranks[receiver].waiting, send, 1);
+    note(w, receiver, 1);
 }
 
 /* A message is here and its RECV is posted. */
@@ -331,13 +341,13 @@ static void on_made(walk *w, uint32_t index)
         r->sent += w->bytes[index];
         r->messages++;
         append(w, &r->sends, index, 0);
-        if (state->range->rendezvous)
-            append(w, &rank_of(w, step->mate)->waiting, index, 1);
-        take_turn(w, step->rank);
+        note(w, step->rank, 0);
+        if (state->range->rendezvous && (w->steps[step->mate].phase & POSTED))
+            agree(w, index);
     } else if (state->phase & HERE) {
         finish_receive(w, index);
-    } else if (w->steps[step->mate].phase == POSTED) {
-        take_turn(w, step->rank);
+    } else if (w->steps[step->mate].phase == POSTED && w->steps[step->mate].range->rendezvous) {
+        agree(w, step->mate);
     }
 }
 
@@ -469,7 +479,7 @@ static void run(walk *w)
         w->is_beyond = next.at > w->limit_ps;
         handle(w, &next);
         bool flows_changed = !w->paths && w->flows->dirty_count;
-        if ((!w->turn_count && !flows_changed) || !is_over(w, next.at))
+        if ((!w->turn_count[0] && !w->turn_count[1] && !flows_changed) || !is_over(w, next.at))
             continue;
         /* All that happens at this moment has: messages leave, and flows get new ends. */
         take_turns(w, next.at);

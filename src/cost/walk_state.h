@@ -45,10 +45,10 @@ typedef struct rank_state {
     hki_moment core;    /* … and all else */
     hki_moment out, in; /* when its ways are free, or were last */
     list sends;         /* posted and not gone */
-    list waiting;       /* rendezvous to here that are posted and not gone */
+    list waiting;       /* rendezvous to here that are posted at both ends and not gone */
     list held;          /* others that have left and wait for the way in */
     bool out_busy, in_busy;
-    bool turning; /* in walk.turns */
+    bool noted[2]; /* in walk.turns */
     uint64_t sent;
     uint32_t messages;
 } rank_state;
@@ -64,8 +64,10 @@ typedef struct walk {
     hki_crowding *crowded; /* by traced rank */
     hki_events *events;
     hki_flows *flows; /* no paths */
-    uint32_t *turns;  /* ranks of which a way got free, or a message was posted, at this moment */
-    uint32_t turn_count;
+    /* Ranks of which at this moment the way out got free or a message was posted, and those of which the way in did, or
+     * one was agreed on. */
+    uint32_t *turns[2];
+    uint32_t turn_count[2];
     uint32_t complete;
     hki_moment end;
     uint32_t last;   /* rank that ended last */

@@ -107,7 +107,7 @@ static hk_status make_room(hki_walker *walker, uint32_t steps, uint32_t ranks)
         free(walker->turns);
         walker->ranks = malloc(ranks * sizeof *walker->ranks);
         walker->crowded = malloc(ranks * sizeof *walker->crowded);
-        walker->turns = malloc(ranks * sizeof *walker->turns);
+        walker->turns = malloc(2 * (size_t)ranks * sizeof *walker->turns);
         walker->rank_capacity = walker->ranks && walker->crowded && walker->turns ? ranks : 0;
     }
     return walker->step_capacity >= steps && walker->rank_capacity >= ranks
@@ -136,7 +136,8 @@ hk_status hki_walk_open(hki_walker *walker, walk *w)
     w->steps = walker->steps;
     w->ranks = walker->ranks;
     w->crowded = walker->crowded;
-    w->turns = walker->turns;
+    w->turns[0] = walker->turns;
+    w->turns[1] = walker->turns + traces->count;
     w->events = &walker->events;
     w->flows = &walker->flows;
     w->flows->instead = w->instead;
