@@ -246,10 +246,11 @@ static void rounds_and_bytes_are_the_algorithms_own(void **state)
  *  - compositions among many ranks are priced as sums, while those who are done with one half begin the other;
  *  - a ring both ways meets itself at the ways of a rank, the same segments at other times at every rank;
  *  - pairs of neighbours on several hosts cross all hosts' ends at once by the few, at odds in time by all;
+ *  - so do several messages side by side, which wait for ways that others keep busy;
  *  - vectors shorter than a line for every rank: where few stand for all, every share is taken to have one;
- *  - long pipelines round the circulant graph are told from short ones, which are not yet full. */
+ *  - long pipelines of unlike ranks, round the circulant graph above all, are told from short ones, not yet full. */
 static const double tolerance = 1.17, taking_turns = 1.36, composed = 1.25, both_ways = 2, in_pairs = 1.65,
-                    circulant = 1.55, short_of_lines = 1.6;
+                    circulant = 1.55, pipelines = 1.25, side_by_side = 1.25, short_of_lines = 1.6;
 
 static double limit_of(const hki_cluster *cluster, const hki_algorithm *algorithm, const hki_call *call, uint64_t bytes)
 {
@@ -264,6 +265,10 @@ static double limit_of(const hki_cluster *cluster, const hki_algorithm *algorith
         limit = fmax(limit, both_ways);
     if (strcmp(algorithm->name, "neighbour_exchange") == 0 && cluster->host_count > 1)
         limit = fmax(limit, in_pairs);
+    if (algorithm->abreast && cluster->host_count > 1)
+        limit = fmax(limit, side_by_side);
+    if (call->segments > 1 && !algorithm->alike)
+        limit = fmax(limit, pipelines);
     if (strcmp(algorithm->name, "circulant") == 0 && call->segments > 1)
         limit = fmax(limit, circulant);
     return limit;
