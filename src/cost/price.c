@@ -299,7 +299,8 @@ static hk_status price_walk(hki_pricer *pricer, const hki_model *model, const hk
     pricer->walked += steps;
     HK_TRY(hki_walk(pricer->walker, model, m->sample.traces, pricer->lengths, m->sample.paths, m->sample.instead,
                     limit_ps, price));
-    price->floor_ps = least_for_memory(pricer, m);
+    uint64_t memory_ps = least_for_memory(pricer, m);
+    price->floor_ps = memory_ps > price->floor_ps ? memory_ps : price->floor_ps;
     price->effort = steps;
     return HK_OK;
 }
@@ -341,7 +342,8 @@ uint32_t hki_price_segments(const hki_call *call)
     return call->segments <= most ? call->segments : most + most / 2;
 }
 
-/* A pipeline of many segments, from shorter ones of segments as long. */
+/* A pipeline of many segments, from shorter ones of segments as long. Short ones may only wait for latencies, where a
+ * long one waits for ways that are never free: it takes no less than they are occupied. */
 static hk_status price_pipeline(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
                                 const hki_call *call, uint64_t bytes, hki_price *price)
 {

@@ -61,7 +61,7 @@ typedef struct hki_price {
     uint64_t bytes_sent;    /* by the busiest of the ranks looked at */
     uint32_t messages_sent; /* likewise */
     uint32_t effort;        /* steps that were walked */
-    uint64_t floor_ps; /* what its bytes take to pass the one memory that there is, in however many segments; or 0 */
+    uint64_t floor_ps; /* how long the busiest way out, or the one memory that there is, is occupied by its messages */
 } hki_price;
 
 /* In the place of a price that is more than the limit of its pricer. */

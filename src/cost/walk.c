@@ -339,6 +339,7 @@ static void on_made(walk *w, uint32_t index)
     state->phase |= POSTED;
     if (step->verb == HKI_VERB_SEND) {
         r->sent += w->bytes[index];
+        r->sending_ps += state->range->overhead_ps + state->alone_ps;
         r->messages++;
         append(w, &r->sends, index, 0);
         note(w, step->rank, 0);
@@ -501,6 +502,7 @@ static void report(const walk *w, hki_price *price)
     for (uint32_t i = 0; i < w->traces->count; i++) {
         const rank_state *r = &w->ranks[i];
         price->bytes_sent = r->sent > price->bytes_sent ? r->sent : price->bytes_sent;
+        price->floor_ps = r->sending_ps > price->floor_ps ? r->sending_ps : price->floor_ps;
         price->messages_sent = r->messages > price->messages_sent ? r->messages : price->messages_sent;
     }
 }

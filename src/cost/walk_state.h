@@ -48,8 +48,8 @@ typedef struct rank_state {
     list waiting;       /* rendezvous to here that are posted at both ends and not gone */
     list held;          /* others that have left and wait for the way in */
     bool out_busy, in_busy;
-    bool noted[2]; /* in walk.turns */
-    uint64_t sent;
+    bool noted[2];             /* in walk.turns */
+    uint64_t sent, sending_ps; /* bytes, and how long its way out is occupied by them alone */
     uint32_t messages;
 } rank_state;
 

@@ -147,20 +147,28 @@ static void one_rank_more_is_no_cliff(void **state)
     }
 }
 
-/* Algorithms are not walked whose textbook form promises too little: none of them may be the best. */
-static void no_form_rules_out_the_best(void **state)
+/* What promises too little is not walked. What more segments would take is told by a rule of thumb, so that one choice
+ * in a hundred is not the best there is, by little. */
+static void what_is_not_walked_is_hardly_ever_the_best(void **state)
 {
     (void)state;
     static const uint32_t ranks[] = {16, 33, 64, 100};
+    uint32_t cases = 0, worse = 0;
     for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
         for (uint32_t on_host = 1; on_host <= 8; on_host *= 8) {
             place at = place_of(ranks[i], on_host);
             for (hki_collective collective = 0; collective < HKI_COLL_COUNT; collective++)
-                for (int k = 0; k < SIZES; k++)
-                    expect_at_most(best(&at, collective, sizes[k]), best_of(&at, collective, sizes[k], true), 1.03,
-                                   hki_collective_name(collective), &at, sizes[k]);
+                for (int k = 0; k < SIZES; k++) {
+                    double chosen = best(&at, collective, sizes[k]);
+                    double least = best_of(&at, collective, sizes[k], true);
+                    cases++;
+                    worse += chosen > least * 1.03;
+                    expect_at_most(chosen, least, 1.25, hki_collective_name(collective), &at, sizes[k]);
+                }
             leave(&at);
         }
+    if (worse > cases / 100)
+        fail_msg("%u of %u choices are not the best by more than 3 %%", worse, cases);
 }
 
 int main(void)
@@ -169,7 +177,7 @@ int main(void)
         cmocka_unit_test(no_collective_takes_longer_than_others_that_do_its_work),
         cmocka_unit_test(fewer_bytes_take_no_longer),
         cmocka_unit_test(one_rank_more_is_no_cliff),
-        cmocka_unit_test(no_form_rules_out_the_best),
+        cmocka_unit_test(what_is_not_walked_is_hardly_ever_the_best),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
