@@ -354,7 +354,7 @@ hk_status hki_json_read(const char *path, hki_json **document)
 /* Writes text and a line's end to a new file; false and errno otherwise. */
 static bool write_all(const char *path, const char *text)
 {
-    FILE *file = fopen(path, "we");
+    FILE *file = text ? fopen(path, "we") : NULL;
     if (!file)
         return false;
     bool written = fputs(text, file) >= 0 && fputc('\n', file) != EOF;

@@ -347,7 +347,7 @@ bool hki_tuning_cache_path(char *path, size_t bytes, bool make)
         return false;
     if (make && mkdir(path, 0700) != 0 && errno != EEXIST)
         return false;
-    used += snprintf(path + used, bytes - (size_t)used, "/hocket");
+    snprintf(path + used, bytes - (size_t)used, "/hocket");
     if (make && mkdir(path, 0700) != 0 && errno != EEXIST)
         return false;
     snprintf(path + strlen(path), bytes - strlen(path), "/tuning-%s.json", id);

@@ -10,8 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 enum { SIZES = 24, LEAST_LOG2 = 3 }; /* 8 B … 64 MiB, each octave */
 
 /* Prices of each of the collective's algorithms, by size; 0: not priced. */

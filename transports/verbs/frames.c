@@ -188,7 +188,8 @@ static bool write_frame(hk_link *link, const hk_frame *frame, uint8_t flags, con
     } else {
         unsigned char *stage = link->memory + link->memory_bytes / 2 + at;
         memcpy(stage, text, HKI_VERBS_HEADER);
-        memcpy(stage + HKI_VERBS_HEADER, payload, bytes);
+        if (bytes > 0)
+            memcpy(stage + HKI_VERBS_HEADER, payload, bytes);
         pieces[0] = (struct ibv_sge){(uintptr_t)stage, (uint32_t)total, link->region->lkey};
         request.num_sge = 1;
     }
