@@ -1,9 +1,12 @@
 /*
  * Barrier with one leader a node: signals up a tree within each node, dissemination among the leaders, signals down.
- * Only leaders talk between nodes. D. Hensgen, R. Finkel, U. Manber, 1988 (dissemination); N. T. Karonis et al., 2000.
+ * Only leaders talk between nodes. T. Hoefler, T. Mehlan, F. Mietke, W. Rehm, 2006 (n-way dissemination); N. T. Karonis
+ * et al., 2000.
  */
 #include "algo/hierarchy.h"
 #include "algo/nodes.h"
+
+enum { RADIX = 4 }; /* as the radix dissemination barrier's */
 
 static void cut(const hki_call *call, hki_shape *shape)
 {
@@ -18,14 +21,19 @@ static void signal_to(hki_builder *builder, const hki_group *group, uint32_t pee
     hki_send(builder, group, peer, hki_signal());
 }
 
+/* Dissemination of radix 4: between nodes a further signal costs little beside a round. */
 static void meet_across(hki_builder *builder, const hki_call *call, const hki_nodes *nodes)
 {
     hki_group everyone = hki_everyone(call);
-    for (uint32_t distance = 1; distance < nodes->count; distance *= 2) {
-        uint32_t to = hki_ahead(nodes->count, nodes->own, distance);
-        uint32_t from = hki_behind(nodes->count, nodes->own, distance);
-        signal_to(builder, &everyone, hki_node_rank(nodes, to, 0));
-        hki_recv(builder, &everyone, hki_node_rank(nodes, from, 0), hki_signal());
+    for (uint64_t distance = 1; distance < nodes->count; distance *= RADIX) {
+        for (uint64_t far = distance; far < RADIX * distance && far < nodes->count; far += distance) {
+            uint32_t to = hki_ahead(nodes->count, nodes->own, (uint32_t)far);
+            signal_to(builder, &everyone, hki_node_rank(nodes, to, 0));
+        }
+        for (uint64_t far = distance; far < RADIX * distance && far < nodes->count; far += distance) {
+            uint32_t from = hki_behind(nodes->count, nodes->own, (uint32_t)far);
+            hki_recv(builder, &everyone, hki_node_rank(nodes, from, 0), hki_signal());
+        }
     }
 }
 
@@ -49,7 +57,7 @@ static void generate(hki_builder *builder, const hki_call *call)
 
 static double rounds(const hki_call *call)
 {
-    double rounds = hki_log2_ceil(hki_nodes_of(call).count);
+    double rounds = hki_bruck_messages(hki_nodes_of(call).count, RADIX); /* through one port */
     for (uint32_t tier = 1; tier <= (call->levels ? call->levels->split + 1 : hki_top(call)); tier++) {
         uint32_t fan = hki_tier_fan(call, tier);
         rounds += fan ? hki_log2_ceil(fan) + hki_tree_knomial_depth(fan, 2) : __builtin_nan("");
@@ -72,7 +80,7 @@ const hki_algorithm hki_algorithm_barrier_hierarchical = {
     .generate = generate,
     .rounds = rounds,
     .sent = sent,
-    .rounds_text = "2 log2 m + ceil(log2 N)",
+    .rounds_text = "2 log2 m + at most 3 ceil(log4 N)",
     .sent_text = "0",
     .scratch_text = "none",
 };

@@ -507,7 +507,7 @@ static hk_status price_one(hki_pricer *pricer, const hki_model *model, const hki
     uint64_t steep, steps = 0;
     if (hki_sample_alike(algorithm, call) == HKI_UNLIKE && call->ranks > scaled_ranks(pricer->cluster)) {
         HK_TRY(hki_sample_count(algorithm, call, &steps));
-        if (!hki_sample_is_short(steps))
+        if (!hki_sample_is_short(algorithm, steps))
             return price_scaled(pricer, model, algorithm, call, bytes, false, price);
     }
     HK_TRY(find_steep(pricer, algorithm, call, &steep));

@@ -6,8 +6,10 @@
 #include "cost/paths.h"
 
 enum {
-    RANKS_FULLY = 8,      /* up to so many ranks all are walked, or up to HKI_SAMPLE_FULLY steps of all, … */
-    STEPS_UNLIKE = 4096,  /* … or half of it where fewer ranks tell more of all; … */
+    RANKS_FULLY = 8,     /* up to so many ranks all are walked, or up to HKI_SAMPLE_FULLY steps of all, … */
+    STEPS_UNLIKE = 4096, /* … or half of it where fewer ranks tell more of all; … */
+    /* … or more, where fewer ranks may be in so few groups that these exchange in another way. */
+    STEPS_OF_LEVELS = 12288,
     STEPS_OF_PART = 1024, /* … or up to so many of a part of the cluster that stands for all, … */
     /* … and more where the ranks of a host play different parts, so that a few in the middle tell little. */
     STEPS_OF_HIERARCHY = 2048,
@@ -57,9 +59,9 @@ hk_status hki_sample_count(const hki_algorithm *algorithm, const hki_call *call,
     return HK_OK;
 }
 
-bool hki_sample_is_short(uint64_t steps)
+bool hki_sample_is_short(const hki_algorithm *algorithm, uint64_t steps)
 {
-    return steps <= STEPS_UNLIKE;
+    return steps <= (algorithm->hierarchical ? STEPS_OF_LEVELS : STEPS_UNLIKE);
 }
 
 /* Unless that is too much. */

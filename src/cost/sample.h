@@ -29,7 +29,7 @@ hki_alike hki_sample_alike(const hki_algorithm *algorithm, const hki_call *call)
 /* About how many steps all ranks make, and whether so many of ranks that do unlike things are walked rather than told
  * from those of fewer ranks. HK_ERR_NO_MEMORY. */
 hk_status hki_sample_count(const hki_algorithm *algorithm, const hki_call *call, uint64_t *steps);
-bool hki_sample_is_short(uint64_t steps);
+bool hki_sample_is_short(const hki_algorithm *algorithm, uint64_t steps);
 /* fully: all ranks. HK_ERR_UNSUPPORTED (the algorithm refuses, or has too many steps to walk), HK_ERR_NO_MEMORY. */
 hk_status hki_sample_new(const hki_sampled *place, const hki_algorithm *algorithm, const hki_call *call, bool fully,
                          hki_sample *sample);

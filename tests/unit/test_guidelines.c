@@ -11,8 +11,16 @@
 
 #include "cost/candidate.h"
 
-/* A price is the model's, not exact: one that is walked and one that is estimated by few ranks differ by this much. */
-static const double tolerance = 1.35, one_rank_more = 2.2;
+/* What all guidelines are held to, and where they are held to less:
+ *  - an all-reduce cuts its vector on cache lines, a reduce-scatter and an all-gather wherever blocks are: with less
+ * than a line for every rank on one host, fractions of a microsecond;
+ *  - the halves of a broadcast that run into each other at a host's NIC, whereas a sum has one begin after the other;
+ *  - an all-gather through leaders of hosts of unequal size goes down a binary tree, a broadcast alone also a flatter;
+ *  - no reduce goes directly to owners of shares and from there to the root, as an all-reduce among few hosts does, nor
+ *    by halving between the ranks of many hosts;
+ *  - barriers have no flatter form for numbers that need one more round in base four: 25 ns. */
+static const double tolerance = 1.10, short_of_lines = 1.35, halves = 1.35, unequal_hosts = 1.30, reduces = 1.40,
+                    barriers = 1.15;
 
 typedef struct place {
     hki_cluster *cluster;
@@ -81,15 +89,16 @@ static void check_compositions(const place *at, uint64_t least)
     double reduce_scatter = best(at, HKI_COLL_REDUCE_SCATTER, bytes);
     double gather = best(at, HKI_COLL_GATHER, bytes), scatter = best(at, HKI_COLL_SCATTER, bytes);
     double few = best(at, HKI_COLL_ALLREDUCE, 4), barrier = best(at, HKI_COLL_BARRIER, 0);
+    bool is_short = at->cluster->host_count == 1 && bytes < UINT64_C(64) * at->cluster->rank_count;
+    bool unequal = at->cluster->rank_count % at->cluster->hosts[0].ranks != 0, alone = at->cluster->host_count == 1;
     expect_at_most(allreduce, reduce + broadcast, tolerance, "all-reduce by reduce and broadcast", at, bytes);
-    expect_at_most(allreduce, reduce_scatter + allgather, tolerance, "all-reduce by its halves", at, bytes);
-    expect_at_most(broadcast, scatter + allgather, tolerance, "broadcast by scatter and all-gather", at, bytes);
-    expect_at_most(allgather, gather + broadcast, tolerance, "all-gather by gather and broadcast", at, bytes);
-    /* Not kept among hundreds of ranks on many hosts, for want of a reduce by recursive halving and gather: there an
-     * all-reduce takes half the time. */
-    expect_at_most(reduce, allreduce, at->cluster->host_count > 32 ? 2.2 : tolerance, "reduce by all-reduce", at,
-                   bytes);
-    expect_at_most(barrier, few, tolerance, "barrier by all-reduce", at, bytes);
+    expect_at_most(allreduce, reduce_scatter + allgather, is_short ? short_of_lines : tolerance,
+                   "all-reduce by its halves", at, bytes);
+    expect_at_most(broadcast, scatter + allgather, halves, "broadcast by scatter and all-gather", at, bytes);
+    expect_at_most(allgather, gather + broadcast, unequal ? unequal_hosts : tolerance,
+                   "all-gather by gather and broadcast", at, bytes);
+    expect_at_most(reduce, allreduce, alone ? tolerance : reduces, "reduce by all-reduce", at, bytes);
+    expect_at_most(barrier, few, barriers, "barrier by all-reduce", at, bytes);
 }
 
 static const uint32_t numbers[] = {2, 3, 4, 5, 7, 8, 9, 12, 16, 31, 32, 64, 100, 127, 256, 512, 1023, 1024};
@@ -100,7 +109,7 @@ static void no_collective_takes_longer_than_others_that_do_its_work(void **state
 {
     (void)state;
     for (int i = 0; i < NUMBERS; i++)
-        for (uint32_t on_host = 8; on_host <= 1024; on_host *= 128) {
+        for (uint32_t on_host = 1; on_host <= 1024; on_host = on_host == 8 ? 1024 : 8 * on_host) {
             if (on_host > 8 && numbers[i] > 128)
                 continue; /* more on one host than there are cores anywhere */
             place at = place_of(numbers[i], on_host);
@@ -122,7 +131,7 @@ static void fewer_bytes_take_no_longer(void **state)
             double last = 0;
             for (uint64_t bytes = 8; bytes <= 64 << 20; bytes *= 4) {
                 double now = best(&at, all[c], bytes);
-                expect_at_most(last, now, 1.05, hki_collective_name(all[c]), &at, bytes);
+                expect_at_most(last, now, 1.02, hki_collective_name(all[c]), &at, bytes);
                 last = now;
             }
         }
@@ -130,21 +139,40 @@ static void fewer_bytes_take_no_longer(void **state)
     }
 }
 
+static uint32_t log2_up(uint32_t n)
+{
+    uint32_t log = 0;
+    while (n > UINT32_C(1) << log)
+        log++;
+    return log;
+}
+
+/* What one rank more than `ranks` may cost, as rounds and bytes explain: the fewest rounds are one more beyond a power
+ * of two, and what passes a host's memory, or a root, grows with the other ranks. */
+static double explained(uint32_t ranks)
+{
+    double rounds = (double)log2_up(ranks + 1) / log2_up(ranks), others = (double)ranks / (ranks - 1);
+    return rounds > others ? rounds : others;
+}
+
+/* Beyond that no more than a fifth: below a power of two ranks are folded where whole vectors are exchanged, which is
+ * one round more than the fewest. A host more is another network, and not looked at. */
 static void one_rank_more_is_no_cliff(void **state)
 {
     (void)state;
-    static const uint32_t edges[] = {2, 3, 4, 7, 8, 15, 16, 31, 32, 63, 64, 127, 128, 255, 511};
-    for (size_t i = 0; i < sizeof edges / sizeof *edges; i++) {
-        place here = place_of(edges[i], 1024), more = place_of(edges[i] + 1, 1024);
-        for (int k = 0; k < SIZES; k++) {
-            hki_collective all[] = {HKI_COLL_BROADCAST, HKI_COLL_ALLREDUCE, HKI_COLL_ALLGATHER};
-            for (int c = 0; c < 3; c++)
-                expect_at_most(best(&more, all[c], sizes[k]), best(&here, all[c], sizes[k]), one_rank_more,
-                               hki_collective_name(all[c]), &more, sizes[k]);
+    static const uint32_t edges[] = {2, 3, 4, 6, 7, 8, 9, 15, 16, 31, 32, 63, 64, 127, 128};
+    static const hki_collective all[] = {HKI_COLL_BROADCAST, HKI_COLL_REDUCE, HKI_COLL_ALLREDUCE, HKI_COLL_ALLGATHER,
+                                         HKI_COLL_REDUCE_SCATTER};
+    for (size_t i = 0; i < sizeof edges / sizeof *edges; i++)
+        for (uint32_t on_host = 1; on_host <= 1024; on_host *= 1024) {
+            place here = place_of(edges[i], on_host), more = place_of(edges[i] + 1, on_host);
+            for (int k = 0; k < SIZES; k++)
+                for (size_t c = 0; c < sizeof all / sizeof *all; c++)
+                    expect_at_most(best(&more, all[c], sizes[k]), best(&here, all[c], sizes[k]),
+                                   1.22 * explained(edges[i]), hki_collective_name(all[c]), &more, sizes[k]);
+            leave(&here);
+            leave(&more);
         }
-        leave(&here);
-        leave(&more);
-    }
 }
 
 /* What promises too little is not walked. What more segments would take is told by a rule of thumb, so that one choice
