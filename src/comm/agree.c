@@ -296,13 +296,13 @@ static hk_status link_all(hki_context *context, const hki_card *cards)
 static hk_status tell_figures(const hki_context *context, hki_card *own)
 {
     hki_figures figures;
-    unsigned char packed[HKI_PACKED_FIGURES_MOST];
+    unsigned char packed[HKI_PACKED_FIGURES_MOST], built_in[HKI_PACKED_FIGURES_MOST];
     if (context->rank != 0)
         return HK_OK;
     HK_TRY(hki_tuning_find(&figures));
-    if (memcmp(&figures, &hki_figures_built_in, sizeof figures) == 0)
-        return HK_OK;
     size_t bytes = hki_figures_pack(&figures, packed);
+    if (bytes == hki_figures_pack(&hki_figures_built_in, built_in) && memcmp(packed, built_in, bytes) == 0)
+        return HK_OK;
     if (!hki_card_add(own, HKI_CARD_FIGURES, packed, bytes))
         hki_log(HK_LOG_WARN, "the tuned figures are not used: there is no room to hand them on beside many addresses");
     return HK_OK;

@@ -96,7 +96,7 @@ hk_status hki_period_open(const hki_cluster *cluster, hki_period *period)
     *period = (hki_period){0};
     if (cluster->host_count == 1)
         return HK_OK;
-    uint32_t *like = malloc(cluster->switch_count * sizeof *like);
+    uint32_t *like = malloc((cluster->switch_count + 1) * sizeof *like);
     uint32_t *counterparts = malloc(resources * sizeof *counterparts);
     if (!like || !counterparts) {
         free(like);
