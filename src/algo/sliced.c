@@ -101,6 +101,48 @@ void hki_sliced_allreduce(hki_builder *builder, const hki_call *call, uint32_t c
     close_slices(&cut);
 }
 
+static uint32_t root_node_of(const hki_call *call)
+{
+    hki_call of_root = *call;
+    of_root.rank = call->root;
+    return hki_nodes_of(&of_root).own;
+}
+
+/* The root of `call` takes every slice from the ranks of its node. */
+static void hand_in(hki_builder *builder, const hki_call *call, const slices *cut, const hki_region *work)
+{
+    hki_group everyone = hki_everyone(call);
+    if (call->rank != call->root) {
+        hki_send(builder, &everyone, call->root, hki_share(work, cut->node.rank));
+        return;
+    }
+    for (uint32_t distance = 1; distance < cut->node.size; distance++) {
+        uint32_t from = hki_ahead(cut->node.size, cut->node.rank, distance);
+        hki_recv(builder, &cut->node, from, hki_share(work, from));
+    }
+}
+
+void hki_sliced_reduce(hki_builder *builder, const hki_call *call, uint32_t cuts, hki_collect *collect)
+{
+    slices cut;
+    if (!open_slices(builder, call, &cut))
+        return;
+    hki_region input = slices_of(builder, &cut, HKI_INPUT), work;
+    work = call->rank == call->root ? slices_of(builder, &cut, HKI_OUTPUT) : hki_scratch_like(builder, &input);
+    hki_region own = hki_subregion(&work, cut.node.rank, 1);
+    hki_ring_reduce_scatter(builder, &cut.node, (hki_ring){.segments = 1}, &input, &work, &own, cut.nodes.count == 1);
+    hki_region parts = hki_recut(&own, own.blocks_per_share / cuts);
+    uint32_t root_node = root_node_of(call);
+    for (uint32_t i = 0; i < parts.shares && cut.nodes.count > 1; i++) {
+        hki_group owners = owners_of(builder, &cut, parts.first + i * cuts);
+        hki_region part = hki_subregion(&parts, i, cuts);
+        collect(builder, &owners, root_node, &part);
+    }
+    if (cut.nodes.own == root_node)
+        hand_in(builder, call, &cut, &work);
+    close_slices(&cut);
+}
+
 /* The root of `call` gives every other rank of its node that one's slice. */
 static void hand_out(hki_builder *builder, const hki_call *call, const slices *cut, const hki_region *output)
 {
@@ -120,9 +162,7 @@ void hki_sliced_broadcast(hki_builder *builder, const hki_call *call, hki_spread
     slices cut;
     if (!open_slices(builder, call, &cut))
         return;
-    hki_call of_root = *call;
-    of_root.rank = call->root;
-    uint32_t root_node = hki_nodes_of(&of_root).own;
+    uint32_t root_node = root_node_of(call);
     hki_region output = slices_of(builder, &cut, HKI_OUTPUT), own = hki_subregion(&output, cut.node.rank, 1);
     if (cut.nodes.own == root_node)
         hand_out(builder, call, &cut, &output);

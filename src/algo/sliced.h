@@ -17,6 +17,10 @@ void hki_sliced_cut(const hki_call *call, hki_shape *shape, uint32_t cuts);
 const char *hki_sliced_refuses(const hki_call *call, uint32_t cuts);
 /* Reduce-scatter on a ring within each node, `across` among the owners of each part, all-gather on the ring. */
 void hki_sliced_allreduce(hki_builder *builder, const hki_call *call, uint32_t cuts, hki_across *across);
+/* Reduce-scatter on a ring within each node, `collect` of each part by its owners to that in node `root`, in place,
+ * and from the ranks of the root's node to the root. */
+typedef void hki_collect(hki_builder *builder, const hki_group *owners, uint32_t root, const hki_region *part);
+void hki_sliced_reduce(hki_builder *builder, const hki_call *call, uint32_t cuts, hki_collect *collect);
 /* The root gives each rank of its node a slice, which `across` brings to the other nodes (the root's is owner
  * `root_node`); all-gather within each node. */
 typedef void hki_spread(hki_builder *builder, const hki_group *owners, uint32_t root, hki_span slice);
