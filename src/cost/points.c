@@ -106,7 +106,8 @@ bool hki_tune_is_clear(const hki_tune_points *points, uint32_t link)
     return fit_samples(points, link, &fit) == HK_OK && find_doubt(&fit).samples == 0;
 }
 
-/* Samples of both kinds come in turn, from little data to much. */
+/* Samples of both kinds come in turn, from little data to much. The longest, which are disturbed most, are left out if
+ * they cannot be believed. */
 static bool fit_bulk(const hki_tune_points *points, uint32_t link, hki_link_figures *figures)
 {
     enum { MOST = 32 };
@@ -121,7 +122,10 @@ static bool fit_bulk(const hki_tune_points *points, uint32_t link, hki_link_figu
                                                  .one_way_ps = ps(one_way->us),
                                                  .exchange_ps = ps(exchange->us)};
     }
-    return hki_fit_bulk(samples, count, figures);
+    for (uint32_t believed = count; believed >= 2; believed--)
+        if (hki_fit_bulk(samples, believed, figures))
+            return true;
+    return count < 2;
 }
 
 static hk_status fit_link(const hki_tune_points *points, uint32_t link, hki_origin origin, hki_tuning *tuning)

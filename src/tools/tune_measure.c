@@ -31,8 +31,8 @@ typedef struct job {
 enum { SMALLEST = 8, TURN_RANKS_BYTES = 8, TOGETHER_BYTES = 4 << 20 };
 
 /* Messages up to a length from which on time grows with it, and what caches hold of it; then longer ones, by which
- * what more data take is told: no longer than a few milliseconds, since then a busy system gives the core to others. */
-enum { LONGEST = 4 << 20, LONGEST_BULK = 16 << 20, BULK_POINTS = 6 };
+ * what more data take is told, until there are more than two last caches of 32 MiB hold. */
+enum { LONGEST = 4 << 20, LONGEST_BULK = 32 << 20, SELDOM_ALONE = 16 << 20, BULK_POINTS = 8 };
 
 static bool complain(const char *what)
 {
@@ -121,7 +121,7 @@ static hki_bench_effort effort_for(const job *j, const hki_tune_point *point)
 }
 
 /* Measures one point among the ranks of d, and adds it: of its samples the lower quartile, since what disturbs a call
- * only ever makes it longer. */
+ * only ever makes it longer; of messages that take longer than a busy system leaves a core to anyone, the least. */
 static bool take(job *j, duet *d, hki_tune_point point)
 {
     const hki_bench_request request = request_for(d, &point);
@@ -136,7 +136,7 @@ static bool take(job *j, duet *d, hki_tune_point point)
     }
     bool done = hki_bench_measure(&library, &cell, &effort, &j->buffers, &result) == 0;
     hki_bench_cell_clear(&cell);
-    point.us = result.time.p25;
+    point.us = point.bytes > SELDOM_ALONE ? result.time.min : result.time.p25;
     if (++j->done <= j->all)
         j->watcher->measured(j->watcher->context, j->done, j->all);
     return done && add_point(j, &point);
