@@ -76,9 +76,10 @@ enum {                                   /* capabilities */
        HK_TRANSPORT_LOCAL = 1u << 4,     /* reaches ranks of the same host only */
        HK_TRANSPORT_ENCRYPTED = 1u << 5, /* what links carry can neither be read nor changed on the network; without
                                           * this or LOCAL, HOCKET_TLS=required leaves the transport out */
-       HK_TRANSPORT_COSTED = 1u << 6     /* alpha_ns and beta_ns were measured or read from the hardware: the cost model
-                                          * uses them where nothing was tuned, also to choose among transports. One that
-                                          * is 0 is not known. Without this bit both are estimates, which it does not use */
+       HK_TRANSPORT_COSTED = 1u << 6,    /* alpha_ns and beta_ns were measured or read from the hardware: the cost model
+                                          * uses them where nothing was tuned, also to choose among transports. 0: not
+                                          * known. Without this bit both are estimates, which it does not use */
+       HK_TRANSPORT_INFINIBAND = 1u << 7 /* of verbs: it uses InfiniBand, and reaches no rank whose verbs use RoCE */
 };
 
 /* What a transport promises about its sizes; filled by open. */

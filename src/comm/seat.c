@@ -61,6 +61,8 @@ static uint16_t find_reach(const hki_context *context)
         unsigned further = one == HKI_REACH_SHM     ? HKI_REACH_TCP | HKI_REACH_VERBS
                            : one == HKI_REACH_VERBS ? HKI_REACH_TCP
                                                     : 0;
+        if (one == HKI_REACH_VERBS)
+            one = context->limits[i].capabilities & HK_TRANSPORT_INFINIBAND ? HKI_REACH_INFINIBAND : HKI_REACH_ROCE;
         reach |= hki_transports_ordered() && reach & further ? 0 : one;
     }
     return (uint16_t)reach;

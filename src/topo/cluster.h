@@ -33,8 +33,14 @@ const char *hki_link_class_name(hki_link_class link);
 const char *hki_link_class_text(hki_link_class link);
 int hki_link_class_find(const char *name);
 
-/* How a rank can be reached: bits of hki_seat.reach. */
-enum { HKI_REACH_SHM = 1u << 0, HKI_REACH_TCP = 1u << 1, HKI_REACH_VERBS = 1u << 2 };
+/* How a rank can be reached: bits of hki_seat.reach. InfiniBand and RoCE, both verbs, do not reach each other. */
+enum {
+    HKI_REACH_SHM = 1u << 0,
+    HKI_REACH_TCP = 1u << 1,
+    HKI_REACH_ROCE = 1u << 2,
+    HKI_REACH_INFINIBAND = 1u << 3,
+    HKI_REACH_VERBS = HKI_REACH_ROCE | HKI_REACH_INFINIBAND
+};
 
 /* Where a rank runs. Numbers tell the parts of its host apart: those of hki_topology, where the host is known as a
  * whole; HKI_TOPOLOGY_NO_CACHE where there is none, or where the rank is not bound to one. */

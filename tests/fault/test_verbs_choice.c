@@ -151,6 +151,22 @@ static void who_says_which_comes_first_is_heard(void **state)
     ranks_store_free(of->store);
 }
 
+/* Alike at both ends, and the model knows it (run). Of several ports those serve that are of a kind, up to the first
+ * that is not. */
+static void infiniband_and_roce_do_not_reach_each_other(void **state)
+{
+    (void)state;
+    job *of = new_job();
+    write_tuning(false);
+    run(of, "ib", "fast", "ib", "");
+    assert_links(of, "tcp", "verbs", "tcp");
+    run(of, "fast,ib", "fast,slow", "ib,fast", "");
+    assert_links(of, "verbs", "tcp", "tcp");
+    run(of, "ib", "fast", "ib", "HOCKET_TRANSPORT=verbs,tcp");
+    assert_links(of, "tcp", "verbs", "tcp");
+    ranks_store_free(of->store);
+}
+
 static void a_tuning_file_comes_before_the_ports(void **state)
 {
     (void)state;
@@ -192,10 +208,11 @@ int main(void)
         cmocka_unit_test_setup(fast_ports_are_used_and_slow_ones_are_not, fabric_whole),
         cmocka_unit_test_setup(one_slow_end_decides_at_both, fabric_whole),
         cmocka_unit_test_setup(who_says_which_comes_first_is_heard, fabric_whole),
+        cmocka_unit_test_setup(infiniband_and_roce_do_not_reach_each_other, fabric_whole),
         cmocka_unit_test_setup(a_tuning_file_comes_before_the_ports, fabric_whole),
     };
     if (!fabric_there() || !have_jansson())
         return 77;
-    fabric_devices = "fast,slow/width=1/speed=1,late/latency=1000000";
+    fabric_devices = "fast,slow/width=1/speed=1,late/latency=1000000,ib/ib";
     return cmocka_run_group_tests_name("verbs_choice", tests, start, end);
 }

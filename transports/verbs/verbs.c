@@ -174,8 +174,10 @@ static const char *read_address(hk_link *link, const unsigned char *at, size_t b
         address->lid = hki_wire_get16(one + 16);
         address->mtu = one[18];
         address->ethernet = one[19] != 0;
-        if (address->ethernet != transport->port[i].ethernet)
-            return "one of us has InfiniBand, and the other RoCE";
+        if (address->ethernet != transport->port[i].ethernet) {
+            link->lane_count = i; /* those before serve */
+            return i > 0 ? NULL : "one of us has InfiniBand, and the other RoCE";
+        }
         if (address->mtu < IBV_MTU_256 || address->mtu > IBV_MTU_4096)
             return "it publishes a malformed address";
     }
@@ -469,7 +471,8 @@ static hk_status verbs_open(const hk_transport_services *services, hk_transport 
     }
     size_t ring = (size_t)transport->ring_units * HKI_VERBS_UNIT;
     double rate = hki_verbs_rate(transport);
-    *limits = (hk_transport_limits){.capabilities = HK_TRANSPORT_GET | HK_TRANSPORT_PUT | HK_TRANSPORT_COSTED,
+    uint32_t network = transport->port[0].ethernet ? 0 : (uint32_t)HK_TRANSPORT_INFINIBAND;
+    *limits = (hk_transport_limits){.capabilities = HK_TRANSPORT_GET | HK_TRANSPORT_PUT | HK_TRANSPORT_COSTED | network,
                                     .inline_bytes = HKI_VERBS_INLINE - HKI_VERBS_HEADER,
                                     .eager_bytes = ring / 16,
                                     .piece_bytes = ring / 8,
