@@ -29,6 +29,9 @@ typedef struct pair_transport {
     bool narrow;          /* holds little that nobody reads */
 } pair_transport;
 
+/* Settings of end 1, where a test wants others there; or NULL. */
+static const char *pair_second;
+
 typedef struct pair_end {
     const hk_transport_ops *ops;
     hk_transport_services services;
@@ -246,7 +249,7 @@ static void pair_play(pair_role *role)
     pair_end *end = calloc(1, sizeof *end);
     end->channel = role->channel;
     end->processes = role->processes;
-    end->settings = role->transport->settings;
+    end->settings = role->index == 1 && pair_second != NULL ? pair_second : role->transport->settings;
     role->ok =
         pair_open(end, role->transport->ops, role->index, 2, role->protocol) && pair_connect(end) && role->body(end);
     if (!role->ok)

@@ -342,6 +342,26 @@ static void a_link_without_memory_is_lost_with_a_reason(void **state)
     run(no_ring_body, false);
 }
 
+/* What is sent lies in a stage with the layout of the peer's ring: one of another size would not hold it. */
+static bool other_ring_body(pair_end *end)
+{
+    const char *reason = "";
+    hk_frame frame = {.kind = 1};
+    CHECK(end->ops->send(end->link, &frame, NULL, 0) != HK_TRANSPORT_OK);
+    CHECK(settle(end, &reason) == HK_LINK_LOST);
+    CHECK(strstr(reason, "on here speaks another dialect") != NULL);
+    return pair_meet(end);
+}
+
+static void rings_of_other_sizes_are_refused_at_both_ends(void **state)
+{
+    (void)state;
+    pair_second = VERBS_PAIR_LIBRARY "VERBS_DEVICE=fake0,fake1 VERBS_RING=1M";
+    run(other_ring_body, false);
+    run(other_ring_body, true);
+    pair_second = NULL;
+}
+
 /* ---- events, datagrams ---- */
 
 static int event_type;
@@ -446,6 +466,7 @@ int main(void)
         cmocka_unit_test_setup(a_large_message_is_written_and_not_copied_a_small_one_is_one_request, fabric_whole),
         cmocka_unit_test_setup(a_put_that_finds_no_room_is_woken, fabric_whole),
         cmocka_unit_test_setup(a_link_without_memory_is_lost_with_a_reason, fabric_whole),
+        cmocka_unit_test_setup(rings_of_other_sizes_are_refused_at_both_ends, fabric_whole),
         cmocka_unit_test_setup(an_asynchronous_event_ends_the_links_that_it_concerns, fabric_whole),
         cmocka_unit_test_setup(an_event_wakes_who_sleeps, fabric_whole),
         cmocka_unit_test_setup(lost_datagrams_are_said_again, fabric_whole),

@@ -1,9 +1,9 @@
 /*
  * From which size on registering memory for one message costs less than copying it, measured with the ports at hand.
  * Registering and letting go takes a + b·n, a line through two sizes: the kernel pins pages, and the adapter is told.
- * Copying takes c·n. Either end of a message pays one or the other, so registering wins from a / (c − b) on. What
- * frames cost besides their copies, a microsecond for each 32 KiB or so, is left out: there it is too late, if
- * anything.
+ * Copying takes c·n. Either end of a message pays one or the other, and the frame of a put waits for a round trip r, so
+ * registering wins from (a + r) / (c − b) on. What frames cost besides their copies, a microsecond for each 32 KiB or
+ * so, is left out: there it is too late, if anything.
  */
 #include "verbs.h"
 

@@ -180,10 +180,10 @@ uint64_t hki_verbs_dial_times(hk_transport *transport, uint64_t now)
     return next;
 }
 
-/* The peer's end is as this library makes them. */
+/* The peer's end is as this one: the stage has the layout, and the size, of its ring. */
 static bool sane(const hk_link *link, const unsigned char *text, const hki_link_end *end)
 {
-    return hki_wire_get32(text + 56) == link->lane_count && end->ring_units >= 64 && end->ring_units <= 1u << 14;
+    return hki_wire_get32(text + 56) == link->lane_count && end->ring_units == link->transport->ring_units;
 }
 
 static bool join(hk_link *link, const unsigned char *text)
@@ -194,6 +194,7 @@ static bool join(hk_link *link, const unsigned char *text)
     if (!sane(link, text, &end)) {
         snprintf(link->reason, sizeof link->reason, "rank %d on %.64s speaks another dialect of verbs",
                  (int)link->peer.rank, link->peer.host_name);
+        say_flags(link, 0); /* so that it sees the same, and need not wait */
         settle(link, HKI_WIRING_FAILED);
         return false;
     }
