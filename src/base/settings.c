@@ -258,8 +258,8 @@ static hk_status describe_bad(const hki_setting *setting)
     const char *kind = setting->type == HKI_SETTING_INTEGER   ? "a whole number"
                        : setting->type == HKI_SETTING_SECONDS ? "a number of seconds"
                                                               : "a number of bytes (100, 64K, 1.5M)";
-    return hki_error(HK_ERR_SETTING, "%s=%s is not %s between %g and %g (%s)", setting->name, given, kind, setting->low,
-                     setting->high, setting->help);
+    return hki_error(HK_ERR_SETTING, "%s=%s is not %s between %.15g and %.15g (%s)", setting->name, given, kind,
+                     setting->low, setting->high, setting->help);
 }
 
 hk_status hki_settings_check(void)

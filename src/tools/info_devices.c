@@ -1,4 +1,5 @@
 /* Transports that use devices, as each of them describes what it finds here. */
+#include "base/settings.h"
 #include "comm/probe.h"
 #include "comm/transports.h"
 #include "tools/info.h"
@@ -48,6 +49,10 @@ static bool is_built_in(const hk_transport_ops *ops)
 
 void info_devices(void)
 {
+    if (hki_settings_check() != HK_OK) { /* an error in every job: what follows would not be what they see */
+        printf("settings    %s\n", hk_last_error());
+        return;
+    }
     if (hki_transports_check() != HK_OK) {
         printf("transports  %s\n", hk_last_error());
         return;

@@ -126,7 +126,7 @@ static void print_setting(const hki_setting *setting, hki_setting_id id)
 {
     printf("%s (%s", setting->name, type_names[setting->type]);
     if (is_number(setting))
-        printf(", %g to %g", setting->low, setting->high);
+        printf(", %.15g to %.15g", setting->low, setting->high);
     printf("; default \"%s\"%s)\n    %s\n", setting->standard, setting->agree ? "; equal on all ranks" : "",
            setting->help);
     if (hki_setting_given(id))

@@ -8,6 +8,9 @@ fail() {
 
 "$HOCKET_PROGRAM" info | grep -q "^hocket  *$("$HOCKET_PROGRAM" --version | cut -d' ' -f2)$" || fail "version"
 "$HOCKET_PROGRAM" info | grep -q "^kernels" || fail "kernels"
+HOCKET_VERBS_REGISTER=auto "$HOCKET_PROGRAM" info | grep -q '^settings  *HOCKET_VERBS_REGISTER=auto is not' ||
+    fail "a setting that cannot be used"
+HOCKET_VERBS_RING=2M "$HOCKET_PROGRAM" info | grep -q ' between 16384 and 1048576 ' || fail "bounds"
 "$HOCKET_PROGRAM" info | grep -q '^network     lo 127.0.0.1: used' || fail "loopback"
 HOCKET_INTERFACE=^lo "$HOCKET_PROGRAM" info | grep -q '^network     lo 127.0.0.1: skipped: HOCKET_INTERFACE' || fail "^lo"
 HOCKET_INTERFACE=lo,nosuch7 "$HOCKET_PROGRAM" info |
