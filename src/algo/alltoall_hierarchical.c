@@ -133,7 +133,7 @@ static const char *refuses(const hki_call *call)
 
 static double rounds(const hki_call *call)
 {
-    return hki_top(call) > 1 ? hki_top(call) : hki_pairing_rounds(call->ranks);
+    return hki_top(call) > 1 ? hki_top(call) : call->ranks - 1;
 }
 
 static double sent(const hki_call *call)

@@ -1,7 +1,8 @@
 /*
- * Pairwise all-to-all: everybody meets everybody, one exchange at a time. P-1 rounds (P when odd: one rank idles in
- * each); every rank sends all blocks but its own once. Per-pair counts may differ or be zero. The same in place. R.
- * Thakur, R. Rabenseifner, W. Gropp, 2005; pairings by the circle method.
+ * Pairwise all-to-all: everybody meets everybody, one exchange at a time. P-1 rounds; every rank sends all blocks but
+ * its own once. In a round ranks exchange with each other (P a power of two: rank xor round), or send as far ahead as
+ * they receive from behind. Per-pair counts may differ or be zero. The same in place. R. Thakur, R. Rabenseifner, W.
+ * Gropp, 2005.
  */
 #include "algo/generators.h"
 
@@ -12,7 +13,7 @@ static void generate(hki_builder *builder, const hki_call *call)
 
 static double rounds(const hki_call *call)
 {
-    return call->ranks > 1 ? hki_pairing_rounds(call->ranks) : 0;
+    return call->ranks - 1;
 }
 
 const hki_algorithm hki_algorithm_alltoall_pairwise = {
@@ -23,8 +24,8 @@ const hki_algorithm hki_algorithm_alltoall_pairwise = {
     .generate = generate,
     .rounds = rounds,
     .sent = hki_form_all_but_one,
-    .rounds_text = "P-1 (P when odd)",
+    .rounds_text = "P-1",
     .sent_text = "(P-1)/P n",
-    .scratch_text = "none (one block in place)",
+    .scratch_text = "none (2 blocks in place)",
     .alike = hki_all_alike,
 };

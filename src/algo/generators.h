@@ -177,7 +177,7 @@ hki_alike hki_alike_in_pairs(const hki_call *call);
 
 /* ---- all-to-all (alltoall_exchange.c) ---- */
 
-/* Every pair exchanges its two blocks, at most `window` exchanges at a time. */
+/* Everybody exchanges blocks with everybody, in the order of hki_turn_of, at most `window` rounds at a time. */
 void hki_alltoall_exchange(hki_builder *builder, const hki_call *call, uint32_t window);
 
 #endif

@@ -64,22 +64,12 @@ uint32_t hki_fold_member(const hki_fold *fold, uint32_t i)
     return i < fold->excess ? 2 * i : i + fold->excess;
 }
 
-uint32_t hki_pairing_rounds(uint32_t size)
+hki_turn hki_turn_of(uint32_t size, uint32_t round, uint32_t member)
 {
-    return size % 2 == 0 ? size - 1 : size;
-}
-
-/* In round t, member r of an odd number meets the one with r + r' = t; the member left over (2r = t) idles, or meets
- * the last member when their number is even. */
-uint32_t hki_pairing(uint32_t size, uint32_t round, uint32_t member)
-{
-    uint32_t odd = size % 2 == 0 ? size - 1 : size;
-    if (member == odd) /* the solution of 2r = t: (odd + 1)/2 is the inverse of 2 */
-        return (uint32_t)((uint64_t)round * ((odd + 1) / 2) % odd);
-    uint32_t partner = hki_behind(odd, round % odd, member);
-    if (partner == member && odd < size)
-        return odd;
-    return partner;
+    if ((size & (size - 1)) == 0)
+        return (hki_turn){member ^ round, member ^ round};
+    uint32_t distance = round % 2 ? (round + 1) / 2 : size - round / 2; /* 1, -1, 2, -2, … */
+    return (hki_turn){hki_ahead(size, member, distance), hki_behind(size, member, distance)};
 }
 
 /* The first block that the member at `distance` ever gets: the smallest skip on its canonical path from the root. */

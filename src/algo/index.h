@@ -79,11 +79,15 @@ uint32_t hki_tree_knomial_depth(uint32_t size, uint32_t radix);
  * them (Sanders, Speck, Träff: Two-tree algorithms for full bandwidth broadcast, reduction and scan, 2009). */
 hki_tree hki_tree_double(uint32_t size, uint32_t root, uint32_t member, unsigned which);
 
-/* ---- pairings ---- */
+/* ---- turns ---- */
 
-/* Everybody meets everybody: rounds, and the partner in a round (the member itself when idle). The circle method. */
-uint32_t hki_pairing_rounds(uint32_t size);
-uint32_t hki_pairing(uint32_t size, uint32_t round, uint32_t member);
+/* Whom a member sends to, and whom it receives from, in one of the rounds 1 … size - 1 in which everybody meets
+ * everybody: the same member where their number is a power of two (bits of its number flipped), else those as many
+ * members ahead and behind; two such rounds in a row, 2k - 1 and 2k, have the same two. All members do alike. */
+typedef struct hki_turn {
+    uint32_t to, from;
+} hki_turn;
+hki_turn hki_turn_of(uint32_t size, uint32_t round, uint32_t member);
 
 /* ---- the circulant graph ---- */
 

@@ -213,16 +213,28 @@ static void everybody_meets_everybody_once(void **state)
     (void)state;
     for (uint32_t size = 2; size < 130; size++)
         for (uint32_t member = 0; member < size; member++) {
-            bool met[MANY] = {false};
-            for (uint32_t round = 0; round < hki_pairing_rounds(size); round++) {
-                uint32_t partner = hki_pairing(size, round, member);
-                assert_in_range(partner, 0, size - 1);
-                assert_false(met[partner]);
-                met[partner] = true;
-                assert_int_equal(hki_pairing(size, round, partner), member);
+            bool sent[MANY] = {false}, met[MANY] = {false};
+            for (uint32_t round = 1; round < size; round++) {
+                hki_turn turn = hki_turn_of(size, round, member);
+                assert_in_range(turn.to, 0, size - 1);
+                assert_in_range(turn.from, 0, size - 1);
+                assert_false(sent[turn.to] || met[turn.from]);
+                sent[turn.to] = met[turn.from] = true;
+                assert_int_equal(hki_turn_of(size, round, turn.to).from, member);
             }
-            for (uint32_t other = 0; other < size; other++)
-                assert_true(met[other] || (other == member && size % 2 == 0));
+            assert_false(sent[member] || met[member]);
+        }
+}
+
+/* What is received in a round replaces what is sent in it or in the other of two in a row. */
+static void two_turns_in_a_row_are_of_the_same_two(void **state)
+{
+    (void)state;
+    for (uint32_t size = 3; size < 130; size++)
+        for (uint32_t round = 1; round + 1 < size; round += 2) {
+            hki_turn first = hki_turn_of(size, round, 1), second = hki_turn_of(size, round + 1, 1);
+            bool same = first.to == first.from && second.to == second.from;
+            assert_true(same || (first.to == second.from && first.from == second.to));
         }
 }
 
@@ -381,6 +393,7 @@ int main(void)
         cmocka_unit_test(knomial_subtrees_have_the_size_they_say),
         cmocka_unit_test(nobody_has_children_in_both_trees),
         cmocka_unit_test(everybody_meets_everybody_once),
+        cmocka_unit_test(two_turns_in_a_row_are_of_the_same_two),
         cmocka_unit_test(circulant_schedules_meet_their_conditions),
         cmocka_unit_test(circulant_schedules_exist_for_many_members),
         cmocka_unit_test(nodes_of_three_and_two_are_cut_at_both),
