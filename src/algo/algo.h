@@ -30,7 +30,10 @@ typedef enum hki_alike {
     HKI_ALIKE,
     /* The same among all ranks but some that hand their part to a neighbour first and get the result from it (a folded
      * group): ranks 0 and 1, which are such a pair if there is one, tell what all do. */
-    HKI_ALIKE_IN_PAIRS
+    HKI_ALIKE_IN_PAIRS,
+    /* The same among the ranks of a node, with peers of the same place in it or as many places further on: one of each
+     * node tells what all do. */
+    HKI_ALIKE_IN_NODES
 } hki_alike;
 
 /* Another algorithm, as a part of one. */

@@ -44,7 +44,9 @@ static double sent(const hki_call *call)
 static hki_alike alike(const hki_call *call)
 {
     hki_nodes nodes = hki_nodes_of(call);
-    return hki_nodes_even(&nodes) && (nodes.count & (nodes.count - 1)) == 0 ? HKI_ALIKE : HKI_UNLIKE;
+    if (!hki_nodes_even(&nodes))
+        return HKI_UNLIKE;
+    return (nodes.count & (nodes.count - 1)) == 0 ? HKI_ALIKE : HKI_ALIKE_IN_NODES;
 }
 
 const hki_algorithm hki_algorithm_allreduce_hierarchical = {

@@ -19,6 +19,15 @@ static uint32_t partner_index(const partners *round, uint32_t digit)
     return round->first + digit * round->distance;
 }
 
+/* The digits of whom a member sends to, and receives from, in a step: the same one where the radix is a power of two,
+ * so that all members do alike. */
+static hki_turn turn_of(const partners *round, uint32_t step)
+{
+    if ((round->radix & (round->radix - 1)) == 0)
+        return (hki_turn){round->digit ^ step, round->digit ^ step};
+    return (hki_turn){hki_ahead(round->radix, round->digit, step), hki_behind(round->radix, round->digit, step)};
+}
+
 /* Shares of core members begin … begin+count-1, of a region of fold.core or fold.size shares. */
 static hki_span core_shares(const hki_region *region, const hki_fold *fold, uint32_t begin, uint32_t count)
 {
@@ -40,7 +49,7 @@ static void reduce_from_partners(hki_builder *builder, const hki_group *group, c
     }
     uint32_t slots = hki_scratch_slots(builder, round->radix - 1);
     for (uint32_t i = 1; i < round->radix; i++) {
-        uint32_t digit = hki_behind(round->radix, round->digit, i);
+        uint32_t digit = turn_of(round, i).from;
         sources[digit] = hki_in_slot(slots + i - 1, local);
         hki_recv(builder, group, hki_fold_member(fold, partner_index(round, digit)), sources[digit]);
     }
@@ -59,7 +68,7 @@ void hki_knomial_reduce_scatter(hki_builder *builder, const hki_group *group, co
         partners round = find_partners(fold->index, radices->radix[i], width);
         uint32_t begin = fold->index - fold->index % (width * round.radix); /* of the range shared by the group */
         for (uint32_t step = 1; step < round.radix; step++) {
-            uint32_t digit = hki_ahead(round.radix, round.digit, step);
+            uint32_t digit = turn_of(&round, step).to;
             hki_send(builder, group, hki_fold_member(fold, partner_index(&round, digit)),
                      core_shares(values, fold, begin + digit * width, width));
         }
@@ -79,12 +88,12 @@ void hki_knomial_allgather(hki_builder *builder, const hki_group *group, const h
         partners round = find_partners(fold->index, radices->radix[i], width);
         uint32_t begin = fold->index - fold->index % (width * round.radix);
         for (uint32_t step = 1; step < round.radix; step++) {
-            uint32_t digit = hki_ahead(round.radix, round.digit, step);
+            uint32_t digit = turn_of(&round, step).to;
             hki_send(builder, group, hki_fold_member(fold, partner_index(&round, digit)),
                      core_shares(output, fold, begin + round.digit * width, width));
         }
         for (uint32_t step = 1; step < round.radix; step++) {
-            uint32_t digit = hki_behind(round.radix, round.digit, step);
+            uint32_t digit = turn_of(&round, step).from;
             hki_recv(builder, group, hki_fold_member(fold, partner_index(&round, digit)),
                      core_shares(output, fold, begin + digit * width, width));
         }
@@ -109,7 +118,7 @@ void hki_multiplying_allreduce(hki_builder *builder, const hki_group *group, uin
     for (uint32_t i = 0, distance = 1; i < radices.count; distance *= radices.radix[i++]) {
         partners round = find_partners(fold.index, radices.radix[i], distance);
         for (uint32_t step = 1; step < round.radix; step++) {
-            uint32_t digit = hki_ahead(round.radix, round.digit, step);
+            uint32_t digit = turn_of(&round, step).to;
             hki_send(builder, group, hki_fold_member(&fold, partner_index(&round, digit)), hki_stage(&values, i));
         }
         reduce_from_partners(builder, group, &fold, &round, hki_stage(&values, i + 1), hki_stage(&values, i),

@@ -105,13 +105,16 @@ static hk_status find_rule(finder *f)
     return HK_OK;
 }
 
-/* On one host with one memory all ranks are alike: the traced one tells what each does. */
+/* On one host with one memory, or of hosts that do alike, all ranks are alike: the traced one tells what each does. */
 static hk_status add_itself(finder *f)
 {
     sample *s = &f->samples[0];
     size_t bytes = f->send_count * sizeof *f->peers;
-    *s = (sample){
-        .on_host = f->cluster->rank_count, .count = 1, .looked_at = 1, .ranks = {f->traced}, .peers = {malloc(bytes)}};
+    *s = (sample){.on_host = f->cluster->hosts[f->cluster->seats[f->traced].host].ranks,
+                  .count = 1,
+                  .looked_at = 1,
+                  .ranks = {f->traced},
+                  .peers = {malloc(bytes)}};
     if (!s->peers[0])
         return hki_error(HK_ERR_NO_MEMORY, "no memory to price %s", f->algorithm->name);
     memcpy(s->peers[0], f->peers, bytes);
@@ -211,6 +214,20 @@ static bool peer_of(const finder *f, const sample *s, uint32_t i, uint32_t send,
     return *peer != s->ranks[i] && *peer < f->call->ranks;
 }
 
+/* Whether what the ranks of a row do at the same time takes the same kind of link. */
+static bool is_even(const finder *f, const hki_symmetry *by)
+{
+    for (uint32_t send = 0; send < f->send_count; send++) {
+        hki_link_class link = hki_cluster_link(f->cluster, f->traced, f->peers[send]);
+        for (uint32_t further = 1; further < by->width; further++) {
+            uint32_t rank = f->traced + further, peer = hki_moved(by, f->call->ranks, f->peers[send], rank);
+            if (hki_cluster_link(f->cluster, rank, peer) != link)
+                return false;
+        }
+    }
+    return true;
+}
+
 /* Sums over the ranks that are looked at. */
 typedef struct sums {
     uint64_t hops_ps;
@@ -280,6 +297,7 @@ static void finder_close(finder *f)
     free(f->peers);
 }
 
+/* Of the paths of one traced rank. */
 static hk_status find_rank(finder *f, const hki_traces *traces, uint32_t index, hki_path *paths)
 {
     bool folded = traces->count == 2 && traces->first[1] != traces->first[2] - traces->first[1];
@@ -300,7 +318,10 @@ static hk_status find_rank(finder *f, const hki_traces *traces, uint32_t index, 
         return HK_OK;
     /* Where some hand their part to a neighbour, those without such a one send one message less at the end. */
     f->least = folded && index == 0 ? f->send_count - 1 : f->send_count;
-    if (f->cluster->numa_count == 1 && !folded) {
+    bool by_places = traces->symmetry.place != HKI_STILL;
+    if (by_places && !is_even(f, &traces->symmetry))
+        return hki_error(HK_ERR_UNSUPPORTED, "%s: links of one host differ", f->algorithm->name);
+    if (by_places || (f->cluster->numa_count == 1 && !folded)) {
         HK_TRY(add_itself(f));
     } else {
         HK_TRY(find_rule(f));

@@ -52,6 +52,7 @@ struct hki_pricer {
     memory *memories;
     size_t bytes;
     uint64_t *lengths; /* of steps, for the walk that is made */
+    uint64_t *means;   /* hki_traces_measure */
     uint32_t length_count;
     uint64_t walked;         /* steps */
     hki_cluster *smaller[2]; /* a fourth of the ranks that are walked at most, and those; NULL: not yet asked for */
@@ -179,6 +180,7 @@ void hki_pricer_free(hki_pricer *pricer)
     hki_walker_free(pricer->walker);
     hki_period_close(&pricer->place.period);
     free(pricer->lengths);
+    free(pricer->means);
     for (int i = 0; i < 2; i++) {
         hki_pricer_free(pricer->of_smaller[i]);
         hki_cluster_free(pricer->smaller[i]);
@@ -280,6 +282,18 @@ static uint64_t least_for_memory(const hki_pricer *pricer, const memory *m)
     return hki_bytes_ps(bytes * m->sample.traces->ranks / m->sample.traces->count, hki_rate_ps(rate));
 }
 
+static hk_status make_room(hki_pricer *pricer, uint32_t steps)
+{
+    if (steps <= pricer->length_count)
+        return HK_OK;
+    free(pricer->lengths);
+    free(pricer->means);
+    pricer->lengths = malloc(steps * sizeof *pricer->lengths);
+    pricer->means = malloc(steps * sizeof *pricer->means);
+    pricer->length_count = pricer->lengths && pricer->means ? steps : 0;
+    return pricer->length_count ? HK_OK : hki_error(HK_ERR_NO_MEMORY, "no memory for prices");
+}
+
 /* By a walk of this many segments, given up beyond limit_ps. */
 static hk_status price_walk(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
                             const hki_call *call, uint64_t bytes, bool fully, uint64_t limit_ps, hki_price *price)
@@ -287,18 +301,12 @@ static hk_status price_walk(hki_pricer *pricer, const hki_model *model, const hk
     memory *m = NULL;
     HK_TRY(find_memory(pricer, algorithm, call, fully, &m));
     uint32_t steps = hki_traces_steps(m->sample.traces);
-    if (steps > pricer->length_count) {
-        uint64_t *grown = realloc(pricer->lengths, steps * sizeof *grown);
-        if (!grown)
-            return hki_error(HK_ERR_NO_MEMORY, "no memory for prices");
-        pricer->lengths = grown;
-        pricer->length_count = steps;
-    }
+    HK_TRY(make_room(pricer, steps));
     hki_sizes sizes = hki_price_sizes(call->collective, call->ranks, bytes, (uint32_t)hk_type_size(model->type));
-    hki_traces_measure(m->sample.traces, &sizes, pricer->lengths);
+    hki_traces_measure(m->sample.traces, &sizes, pricer->lengths, pricer->means);
     pricer->walked += steps;
-    HK_TRY(hki_walk(pricer->walker, model, m->sample.traces, pricer->lengths, m->sample.paths, m->sample.instead,
-                    limit_ps, price));
+    HK_TRY(hki_walk(pricer->walker, model, m->sample.traces, pricer->lengths, pricer->means, m->sample.paths,
+                    m->sample.instead, limit_ps, price));
     uint64_t memory_ps = least_for_memory(pricer, m);
     price->floor_ps = memory_ps > price->floor_ps ? memory_ps : price->floor_ps;
     price->effort = steps;

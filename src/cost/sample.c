@@ -29,9 +29,15 @@ size_t hki_sample_bytes(const hki_sample *sample)
     return sample->traces->bytes + (sample->paths ? hki_traces_steps(sample->traces) * sizeof(hki_path) : 0);
 }
 
-hki_alike hki_sample_alike(const hki_algorithm *algorithm, const hki_call *call)
+static hki_alike alike_of(const hki_algorithm *algorithm, const hki_call *call)
 {
     return call->ranks > RANKS_FULLY && algorithm->alike ? algorithm->alike(call) : HKI_UNLIKE;
+}
+
+hki_alike hki_sample_alike(const hki_algorithm *algorithm, const hki_call *call)
+{
+    hki_alike alike = alike_of(algorithm, call);
+    return alike == HKI_ALIKE_IN_NODES ? HKI_UNLIKE : alike;
 }
 
 /* Steps of `looked_at` ranks together, evenly spread. */
@@ -80,7 +86,7 @@ static hk_status trace_all(const hki_algorithm *algorithm, const hki_call *call,
 static hk_status trace_few(const hki_algorithm *algorithm, const hki_call *call, hki_alike alike, hki_traces **traces)
 {
     if (alike == HKI_ALIKE) {
-        hk_status status = hki_traces_new_part(algorithm, call, 1, traces);
+        hk_status status = hki_traces_new_excerpt(algorithm, call, 1, HKI_FIRST_ROW, traces);
         if (status != HK_ERR_UNSUPPORTED)
             return status;
     }
@@ -99,25 +105,53 @@ static hk_status trace_part(const hki_sampled *place, const hki_algorithm *algor
 {
     uint32_t part = place->period.ranks, most = algorithm->hierarchical ? STEPS_OF_HIERARCHY : STEPS_OF_PART;
     if (is_one_place(place->cluster)) {
-        HK_TRY(hki_traces_new_part(algorithm, call, 1, &sample->traces));
+        HK_TRY(hki_traces_new_excerpt(algorithm, call, 1, HKI_FIRST_ROW, &sample->traces));
         return hki_paths_new(place->cluster, place->figures, algorithm, call, sample->traces, &sample->paths);
     }
     if (!part || part * steps > most)
         return HK_ERR_UNSUPPORTED;
-    HK_TRY(hki_traces_new_part(algorithm, call, part, &sample->traces));
+    HK_TRY(hki_traces_new_excerpt(algorithm, call, part, HKI_FIRST_ROW, &sample->traces));
     sample->instead = place->period.resources;
     return HK_OK;
+}
+
+/* Whether hosts are alike, plugged into one switch, with one memory each, so that all that the ranks of one send at the
+ * same time meets the same. */
+static bool has_equal_hosts(const hki_sampled *place)
+{
+    const hki_cluster *cluster = place->cluster;
+    return place->period.ranks > 1 && place->period.ranks == cluster->hosts[0].ranks && cluster->switch_count == 1 &&
+           cluster->numa_count == cluster->host_count;
+}
+
+/* One rank, or one of each host, where all ranks of a host do alike at the same time and each sends by the same kind of
+ * link. HK_ERR_UNSUPPORTED: it is not so. */
+static hk_status trace_by_hosts(const hki_sampled *place, const hki_algorithm *algorithm, const hki_call *call,
+                                hki_alike alike, hki_sample *sample)
+{
+    hki_excerpt excerpt = alike == HKI_ALIKE_IN_NODES ? HKI_FIRST_PLACES : HKI_FIRST_RANK;
+    bool may_be = algorithm->hierarchical || (call->ranks & (call->ranks - 1)) == 0;
+    if (alike == HKI_UNLIKE || !may_be || !has_equal_hosts(place))
+        return HK_ERR_UNSUPPORTED;
+    HK_TRY(hki_traces_new_excerpt(algorithm, call, place->period.ranks, excerpt, &sample->traces));
+    hk_status status = hki_paths_new(place->cluster, place->figures, algorithm, call, sample->traces, &sample->paths);
+    if (status != HK_OK)
+        hki_sample_free(sample);
+    return status;
 }
 
 static hk_status trace(const hki_sampled *place, const hki_algorithm *algorithm, const hki_call *call, bool fully,
                        hki_sample *sample)
 {
-    hki_alike alike = fully ? HKI_UNLIKE : hki_sample_alike(algorithm, call);
+    hki_alike alike = fully ? HKI_UNLIKE : alike_of(algorithm, call);
     uint64_t steps;
-    if (alike == HKI_UNLIKE)
+    hk_status status = trace_by_hosts(place, algorithm, call, alike, sample);
+    if (status != HK_ERR_UNSUPPORTED)
+        return status;
+    if (alike == HKI_UNLIKE || alike == HKI_ALIKE_IN_NODES)
         return trace_all(algorithm, call, &sample->traces);
     HK_TRY(count_steps(algorithm, call, 1, &steps));
-    hk_status status = trace_part(place, algorithm, call, steps, sample);
+    status = trace_part(place, algorithm, call, steps, sample);
     if (status != HK_ERR_UNSUPPORTED)
         return status;
     bool even = alike == HKI_ALIKE && is_one_place(place->cluster);

@@ -172,28 +172,52 @@ static void wait_for_end(pairing *table, uint32_t slot, uint32_t step)
     table->tails[slot] = step;
 }
 
-/* How a message of the first part to another is found where it arrives: at the same rank, or at its counterpart in the
- * first part, which has it from a part as many further, or from one whose number differs in the same bits. */
-typedef enum meeting { AT_THE_RANK, BY_SHIFT, BY_EXCHANGE } meeting;
-
-/* The slot of a message, the same at both ends. In a part only receives may name senders outside. */
-static uint32_t slot_of_message(const hki_traces *traces, pairing *table, const hki_trace_step *step, meeting by)
+static uint32_t moved_by(hki_motion motion, uint32_t at, uint32_t by, uint32_t size)
 {
-    uint32_t own = traces->rank[step->rank], part = traces->count;
+    if (motion == HKI_STILL)
+        return at;
+    return motion == HKI_BY_SHIFT ? (at + by) % size : at ^ by;
+}
+
+static uint32_t moved_back(hki_motion motion, uint32_t at, uint32_t by, uint32_t size)
+{
+    return moved_by(motion, at, motion == HKI_BY_SHIFT ? size - by : by, size);
+}
+
+uint32_t hki_moved(const hki_symmetry *by, uint32_t ranks, uint32_t rank, uint32_t to)
+{
+    uint32_t rows = ranks / by->width;
+    return moved_by(by->row, rank / by->width, to / by->width, rows) * by->width +
+           moved_by(by->place, rank % by->width, to % by->width, by->width);
+}
+
+/* The other way round. */
+static uint32_t seen_from(const hki_symmetry *by, uint32_t ranks, uint32_t rank, uint32_t from)
+{
+    uint32_t rows = ranks / by->width;
+    return moved_back(by->row, rank / by->width, from / by->width, rows) * by->width +
+           moved_back(by->place, rank % by->width, from % by->width, by->width);
+}
+
+/* The slot of a message, the same at both ends: that of the sender's counterpart among those traced. */
+static uint32_t slot_of_message(const hki_traces *traces, pairing *table, const hki_trace_step *step)
+{
+    uint32_t own = traces->rank[step->rank];
+    const hki_symmetry *by = &traces->symmetry;
     if (step->verb == HKI_VERB_SEND)
         return slot_of(table, own, step->peer);
-    if (by == AT_THE_RANK || step->peer < part)
+    if (!by->width)
         return slot_of(table, step->peer, own);
-    uint32_t away = step->peer / part;
-    return slot_of(table, step->peer % part, own + part * (by == BY_EXCHANGE ? away : traces->ranks / part - away));
+    return slot_of(table, seen_from(by, traces->ranks, step->peer, step->peer),
+                   seen_from(by, traces->ranks, own, step->peer));
 }
 
 /* A SEND meets the first waiting RECV of its pair, or waits itself: the chain of a pair holds ends of one kind. */
-static void meet(hki_traces *traces, pairing *table, uint32_t index, meeting by)
+static void meet(hki_traces *traces, pairing *table, uint32_t index)
 {
     hki_trace_step *step = &traces->steps[index];
     bool sends = step->verb == HKI_VERB_SEND;
-    uint32_t slot = slot_of_message(traces, table, step, by);
+    uint32_t slot = slot_of_message(traces, table, step);
     uint32_t other = table->heads[slot];
     if (other == NO_STEP || (traces->steps[other].verb == HKI_VERB_SEND) == sends) {
         wait_for_end(table, slot, index);
@@ -254,7 +278,7 @@ static hk_status find_mates(hki_traces *traces, const hki_algorithm *algorithm)
     bool opened = pairing_open(&table, steps);
     for (uint32_t i = 0; opened && i < steps; i++)
         if (is_message(&traces->steps[i]) && traced(traces, traces->steps[i].peer) != NO_STEP)
-            meet(traces, &table, i, AT_THE_RANK);
+            meet(traces, &table, i);
     pairing_close(&table);
     if (!opened)
         return hki_error(HK_ERR_NO_MEMORY, "no memory to price %s", algorithm->name);
@@ -268,15 +292,17 @@ static hk_status find_mates(hki_traces *traces, const hki_algorithm *algorithm)
     return HK_OK;
 }
 
-/* In a part. HK_ERR_UNSUPPORTED: not all messages have another end so. */
-static hk_status find_mates_by(hki_traces *traces, const hki_algorithm *algorithm, meeting by)
+/* By a symmetry. HK_ERR_UNSUPPORTED: not all messages have another end so. */
+static hk_status find_mates_by_symmetry(hki_traces *traces, const hki_algorithm *algorithm)
 {
     uint32_t steps = hki_traces_steps(traces), alone = 0;
     pairing table;
     bool opened = pairing_open(&table, steps);
+    for (uint32_t i = 0; i < steps; i++)
+        traces->steps[i].mate = NO_STEP;
     for (uint32_t i = 0; opened && i < steps; i++)
         if (is_message(&traces->steps[i]))
-            meet(traces, &table, i, by);
+            meet(traces, &table, i);
     pairing_close(&table);
     if (!opened)
         return hki_error(HK_ERR_NO_MEMORY, "no memory to price %s", algorithm->name);
@@ -285,49 +311,80 @@ static hk_status find_mates_by(hki_traces *traces, const hki_algorithm *algorith
     return alone ? HK_ERR_UNSUPPORTED : HK_OK;
 }
 
-static uint32_t moved(const hki_traces *traces, uint32_t rank, uint32_t part, meeting by)
+enum { SYMMETRIES = 4 }; /* rows by shift or exchange, places likewise */
+
+/* Those there may be, by number; false: not of so many ranks. */
+static bool symmetry_of(uint32_t ranks, uint32_t width, hki_excerpt excerpt, int number, hki_symmetry *symmetry)
 {
-    uint32_t at = rank % traces->count, own = rank / traces->count, parts = traces->ranks / traces->count;
-    return at + traces->count * (by == BY_EXCHANGE ? own ^ part : (own + part) % parts);
+    hki_motion row = number & 1 ? HKI_BY_EXCHANGE : HKI_BY_SHIFT, place = number & 2 ? HKI_BY_EXCHANGE : HKI_BY_SHIFT;
+    uint32_t rows = ranks / width;
+    if (excerpt == HKI_FIRST_PLACES)
+        row = HKI_STILL;
+    if (excerpt == HKI_FIRST_ROW)
+        place = HKI_STILL;
+    *symmetry = (hki_symmetry){width, row, place};
+    return (row != HKI_BY_EXCHANGE || (rows & (rows - 1)) == 0) &&
+           (place != HKI_BY_EXCHANGE || (width & (width - 1)) == 0) && (row != HKI_STILL || !(number & 1)) &&
+           (place != HKI_STILL || !(number & 2));
 }
 
-/* Whether the rank of the same place in another part does what that of the first part does, with peers so moved. */
+/* Which symmetries, as bits, let a rank do what the one traced does that they take to it, with peers so moved. */
 static hk_status check_rank(const hki_traces *traces, const hki_algorithm *algorithm, const hki_call *call,
-                            uint32_t rank, meeting by)
+                            uint32_t rank, uint32_t first, const hki_symmetry all[SYMMETRIES], unsigned *possible)
 {
-    uint32_t place = rank % traces->count, part = rank / traces->count;
-    const hki_trace_step *steps = traces->steps + traces->first[place];
-    uint32_t count = traces->first[place + 1] - traces->first[place];
+    const hki_trace_step *steps = traces->steps + traces->first[first];
+    uint32_t count = traces->first[first + 1] - traces->first[first];
     hki_call of_rank = *call;
     hki_builder *writer = NULL;
     const hki_schedule *schedule;
     of_rank.rank = rank;
     of_rank.in_place = HKI_SEPARATE;
     hk_status status = hki_algorithm_look(algorithm, &of_rank, true, &writer, &schedule);
-    bool alike = status == HK_OK && schedule->step_count == count;
-    for (uint32_t i = 0; alike && i < count; i++)
-        alike = steps[i].verb == schedule->steps[i].verb &&
-                (!is_message(&steps[i]) || moved(traces, steps[i].peer, part, by) == schedule->steps[i].peer);
+    if (status == HK_OK && schedule->step_count != count)
+        *possible = 0;
+    for (uint32_t i = 0; status == HK_OK && *possible && i < count; i++) {
+        if (steps[i].verb != schedule->steps[i].verb)
+            *possible = 0;
+        for (int k = 0; k < SYMMETRIES && is_message(&steps[i]); k++)
+            if (*possible >> k & 1 && hki_moved(&all[k], traces->ranks, steps[i].peer, rank) != schedule->steps[i].peer)
+                *possible &= ~(1u << k);
+    }
     hki_builder_free(writer);
-    return status == HK_OK && !alike ? HK_ERR_UNSUPPORTED : status;
+    return status;
 }
 
-/* Looks at two ranks of other parts, which differ in most bits and at the ends of the first part. */
-static hk_status find_mates_in_part(hki_traces *traces, const hki_algorithm *algorithm, const hki_call *call)
+/* Looks at ranks that differ in most bits, and at the ends of the first row; of first places at the last of each row.
+ */
+static hk_status check_others(const hki_traces *traces, const hki_algorithm *algorithm, const hki_call *call,
+                              uint32_t width, hki_excerpt excerpt, const hki_symmetry all[SYMMETRIES],
+                              unsigned *possible)
 {
-    uint32_t part = traces->count, parts = traces->ranks / part;
-    for (meeting by = BY_SHIFT; by <= BY_EXCHANGE; by++) {
-        hk_status status = by == BY_EXCHANGE && (parts & (parts - 1)) != 0 ? HK_ERR_UNSUPPORTED : HK_OK;
-        if (status == HK_OK)
-            status = check_rank(traces, algorithm, call, parts / 2 * part, by);
-        if (status == HK_OK)
-            status = check_rank(traces, algorithm, call, traces->ranks - 1, by);
-        if (status == HK_OK)
-            status = find_mates_by(traces, algorithm, by);
+    uint32_t rows = traces->ranks / width;
+    const uint32_t looked_at[] = {rows / 2 * width, traces->ranks - 1, width / 2};
+    hk_status status = HK_OK;
+    uint32_t others = excerpt == HKI_FIRST_RANK ? 3 : excerpt == HKI_FIRST_ROW ? 2 : 0;
+    for (uint32_t i = 0; i < others && *possible && status == HK_OK; i++) {
+        uint32_t first = excerpt == HKI_FIRST_ROW ? looked_at[i] % width : 0;
+        status = check_rank(traces, algorithm, call, looked_at[i], first, all, possible);
+    }
+    for (uint32_t row = 0; row < rows && excerpt == HKI_FIRST_PLACES && *possible && status == HK_OK; row++)
+        status = check_rank(traces, algorithm, call, (row + 1) * width - 1, row, all, possible);
+    return status;
+}
+
+static hk_status find_symmetry(hki_traces *traces, const hki_algorithm *algorithm, const hki_call *call, uint32_t width,
+                               hki_excerpt excerpt)
+{
+    hki_symmetry all[SYMMETRIES];
+    unsigned possible = 0;
+    for (int i = 0; i < SYMMETRIES; i++)
+        possible |= symmetry_of(traces->ranks, width, excerpt, i, &all[i]) ? 1u << i : 0;
+    HK_TRY(check_others(traces, algorithm, call, width, excerpt, all, &possible));
+    for (int i = 0; i < SYMMETRIES; i++) {
+        traces->symmetry = all[i];
+        hk_status status = possible >> i & 1 ? find_mates_by_symmetry(traces, algorithm) : HK_ERR_UNSUPPORTED;
         if (status != HK_ERR_UNSUPPORTED)
             return status;
-        for (uint32_t i = 0; i < hki_traces_steps(traces); i++)
-            traces->steps[i].mate = NO_STEP;
     }
     return hki_error(HK_ERR_UNSUPPORTED, "%s: no part of the ranks tells what all do", algorithm->name);
 }
@@ -351,9 +408,9 @@ static hk_status add_all(builder *to, const hki_algorithm *algorithm, const hki_
     return status;
 }
 
-/* As hki_traces_new; in_part: of a cluster that repeats itself. */
+/* The traces of the ranks that are listed, or of the first; messages have no other end yet. */
 static hk_status make(const hki_algorithm *algorithm, const hki_call *call, const uint32_t *ranks, uint32_t count,
-                      bool in_part, hki_traces **result)
+                      hki_traces **result)
 {
     hki_traces *traces = calloc(1, sizeof *traces);
     builder to = {.traces = traces};
@@ -370,8 +427,6 @@ static hk_status make(const hki_algorithm *algorithm, const hki_call *call, cons
         traces->rank[i] = ranks ? ranks[i] : i;
     if (status == HK_OK)
         status = add_all(&to, algorithm, call);
-    if (status == HK_OK)
-        status = in_part ? find_mates_in_part(traces, algorithm, call) : find_mates(traces, algorithm);
     if (status != HK_OK) {
         hki_traces_free(traces);
         return status;
@@ -382,15 +437,40 @@ static hk_status make(const hki_algorithm *algorithm, const hki_call *call, cons
     return HK_OK;
 }
 
+static hk_status keep(hki_traces *made, hk_status status, hki_traces **traces)
+{
+    if (status == HK_OK)
+        *traces = made;
+    else
+        hki_traces_free(made);
+    return status;
+}
+
 hk_status hki_traces_new(const hki_algorithm *algorithm, const hki_call *call, const uint32_t *ranks, uint32_t count,
                          hki_traces **traces)
 {
-    return make(algorithm, call, ranks, count, false, traces);
+    hki_traces *made = NULL;
+    HK_TRY(make(algorithm, call, ranks, count, &made));
+    return keep(made, find_mates(made, algorithm), traces);
 }
 
-hk_status hki_traces_new_part(const hki_algorithm *algorithm, const hki_call *call, uint32_t part, hki_traces **traces)
+hk_status hki_traces_new_excerpt(const hki_algorithm *algorithm, const hki_call *call, uint32_t width,
+                                 hki_excerpt excerpt, hki_traces **traces)
 {
-    return make(algorithm, call, NULL, part, true, traces);
+    uint32_t rows = call->ranks / width, *firsts = NULL;
+    uint32_t count = excerpt == HKI_FIRST_ROW ? width : excerpt == HKI_FIRST_PLACES ? rows : 1;
+    hki_traces *made = NULL;
+    if (excerpt == HKI_FIRST_PLACES) {
+        firsts = malloc(rows * sizeof *firsts);
+        if (!firsts)
+            return hki_error(HK_ERR_NO_MEMORY, "no memory to price %s", algorithm->name);
+        for (uint32_t row = 0; row < rows; row++)
+            firsts[row] = row * width;
+    }
+    hk_status status = make(algorithm, call, firsts, count, &made);
+    free(firsts);
+    HK_TRY(status);
+    return keep(made, find_symmetry(made, algorithm, call, width, excerpt), traces);
 }
 
 /* ---- lengths ---- */
@@ -411,6 +491,14 @@ static uint64_t equal_blocks(const hki_traces *traces, const hki_sizes *sizes, u
     return bytes ? (bytes + blocks - 1) / blocks : 0;
 }
 
+static uint64_t range_bytes(const hki_layout *layout, const hki_range *range, uint32_t element_bytes)
+{
+    uint64_t elements = 0;
+    for (uint32_t i = 0, first, count; hki_range_next(range, &i, &first, &count);)
+        elements += hki_layout_edge(layout, first + count) - hki_layout_edge(layout, first);
+    return elements * element_bytes;
+}
+
 /* What is cut on lines has at least one, or nothing: where lengths are equalised, all have one. */
 static uint64_t at_least_a_line(const hki_traces *traces, const hki_sizes *sizes, unsigned of, uint64_t bytes)
 {
@@ -424,21 +512,13 @@ static uint64_t at_least_a_line(const hki_traces *traces, const hki_sizes *sizes
     return bytes < whole ? bytes : whole;
 }
 
-static uint64_t range_bytes(const hki_layout *layout, const hki_range *range, uint32_t element_bytes)
-{
-    uint64_t elements = 0;
-    for (uint32_t i = 0, first, count; hki_range_next(range, &i, &first, &count);)
-        elements += hki_layout_edge(layout, first + count) - hki_layout_edge(layout, first);
-    return elements * element_bytes;
-}
-
 uint64_t hki_step_bytes(const hki_step *step, const hki_layout layout[2], uint32_t element_bytes)
 {
     const hki_span *span = length_of(step);
     return span->blocks.count ? range_bytes(&layout[span->of], &span->blocks, element_bytes) : 0;
 }
 
-void hki_traces_measure(const hki_traces *traces, const hki_sizes *sizes, uint64_t *bytes)
+void hki_traces_measure(const hki_traces *traces, const hki_sizes *sizes, uint64_t *bytes, uint64_t *mean)
 {
     const hki_schedule cuts = {.grid = {traces->grid[0], traces->grid[1]}};
     hki_layout layout[2];
@@ -451,11 +531,12 @@ void hki_traces_measure(const hki_traces *traces, const hki_sizes *sizes, uint64
     for (uint32_t i = 0; i < steps; i++) {
         const hki_trace_step *step = &traces->steps[i];
         if (step->signal || sizes->count == 0)
-            bytes[i] = 0;
+            mean[i] = 0;
         else if (block[step->of])
-            bytes[i] = at_least_a_line(traces, sizes, step->of, block[step->of] * step->blocks.count);
+            mean[i] = block[step->of] * step->blocks.count;
         else
-            bytes[i] = range_bytes(&layout[step->of], &step->blocks, sizes->element_bytes);
+            mean[i] = range_bytes(&layout[step->of], &step->blocks, sizes->element_bytes);
+        bytes[i] = mean[i] && block[step->of] ? at_least_a_line(traces, sizes, step->of, mean[i]) : mean[i];
     }
     /* A rank may send more or less than it receives: what arrives is as long as what it stands for. */
     for (uint32_t i = 0; traces->count < traces->ranks && i < steps; i++)

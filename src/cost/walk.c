@@ -186,6 +186,18 @@ static uint64_t latency(const walk *w, uint32_t send)
     return free + state->hops_ps + crowd->turn_ps;
 }
 
+/* Where a rank stands for all, beside the messages of others. */
+static uint64_t flow_time(const walk *w, uint32_t send)
+{
+    const step_state *state = &w->steps[send];
+    if (!w->paths || w->bytes[send] == 0)
+        return state->alone_ps;
+    const hki_path *path = &w->paths[send];
+    uint64_t own_ps = path->crowd * state->beta_ps, crowd_ps = path->crowd_ps > own_ps ? path->crowd_ps : own_ps;
+    uint64_t shared = hki_bytes_ps(w->mean[send], crowd_ps);
+    return shared > state->alone_ps ? shared : state->alone_ps;
+}
+
 /* Begins to flow: both ways are taken. */
 static void begin_flow(walk *w, uint32_t send, uint64_t now)
 {
@@ -202,13 +214,7 @@ static void begin_flow(walk *w, uint32_t send, uint64_t now)
     w->steps[step->mate].moved = moved;
     uint64_t begin = now + state->range->overhead_ps;
     if (w->paths || w->bytes[send] == 0) {
-        const hki_path *path = w->paths ? &w->paths[send] : NULL;
-        uint64_t pace = state->beta_ps;
-        if (path && path->crowd_ps > pace)
-            pace = path->crowd_ps;
-        if (path && path->crowd * state->beta_ps > pace)
-            pace = path->crowd * state->beta_ps;
-        push(w, begin + hki_bytes_ps(w->bytes[send], pace), FLOWN, send);
+        push(w, begin + flow_time(w, send), FLOWN, send);
         state->flow = NONE;
         return;
     }
@@ -508,10 +514,16 @@ static void report(const walk *w, hki_price *price)
 }
 
 hk_status hki_walk(hki_walker *walker, const hki_model *model, const hki_traces *traces, const uint64_t *bytes,
-                   const hki_path *paths, const uint32_t *instead, uint64_t limit_ps, hki_price *price)
+                   const uint64_t *mean, const hki_path *paths, const uint32_t *instead, uint64_t limit_ps,
+                   hki_price *price)
 {
-    walk w = {
-        .model = model, .traces = traces, .bytes = bytes, .paths = paths, .instead = instead, .limit_ps = limit_ps};
+    walk w = {.model = model,
+              .traces = traces,
+              .bytes = bytes,
+              .mean = mean,
+              .paths = paths,
+              .instead = instead,
+              .limit_ps = limit_ps};
     HK_TRY(hki_walk_open(walker, &w));
     run(&w);
     if (w.no_memory)

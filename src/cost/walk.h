@@ -23,11 +23,13 @@ typedef struct hki_walker hki_walker;
 hk_status hki_walker_new(const hki_cluster *cluster, const hki_figures *figures, hki_walker **walker);
 void hki_walker_free(hki_walker *walker);
 
-/* Walks all steps. `bytes`: of each step. paths: NULL when all ranks are traced; links are then found in the cluster,
- * and flows share resources as they meet; so they do where the first part of a cluster is traced, with resources of its
- * own `instead` of others (see period.h; else NULL). Beyond limit_ps a walk is given up: the price is HKI_PRICE_BEYOND
- * and nothing else. HK_ERR_NO_MEMORY; HK_ERR_INTERNAL when steps wait for each other for ever. */
+/* Walks all steps. `bytes`: of each step; mean: see hki_traces_measure. paths: NULL when all ranks are traced; links
+ * are then found in the cluster, and flows share resources as they meet; so they do where the first part of a cluster
+ * is traced, with resources of its own `instead` of others (see period.h; else NULL). Beyond limit_ps a walk is given
+ * up: the price is HKI_PRICE_BEYOND and nothing else. HK_ERR_NO_MEMORY; HK_ERR_INTERNAL when steps wait for each other
+ * for ever. */
 hk_status hki_walk(hki_walker *walker, const hki_model *model, const hki_traces *traces, const uint64_t *bytes,
-                   const hki_path *paths, const uint32_t *instead, uint64_t limit_ps, hki_price *price);
+                   const uint64_t *mean, const hki_path *paths, const uint32_t *instead, uint64_t limit_ps,
+                   hki_price *price);
 
 #endif

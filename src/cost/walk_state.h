@@ -57,6 +57,7 @@ typedef struct walk {
     const hki_model *model;
     const hki_traces *traces;
     const uint64_t *bytes;
+    const uint64_t *mean; /* of what all ranks send at that time */
     const hki_path *paths;
     const uint32_t *instead; /* resources that flows pass in place of others */
     step_state *steps;

@@ -344,6 +344,79 @@ static void few_ranks_tell_on_several_hosts(void **state)
     }
 }
 
+/* How many steps are walked where so many do, and how far off they are at the most. */
+typedef struct stand_in {
+    hki_collective collective;
+    const char *name;
+    uint32_t fewer;  /* times */
+    double off;      /* of a vector of as many lines as parts, or more */
+    double off_less; /* of fewer */
+} stand_in;
+
+static void compare_stand_in(const hki_cluster *cluster, const stand_in *by, uint64_t bytes)
+{
+    const hki_algorithm *algorithm = hki_algorithm_find(by->collective, by->name);
+    hki_call call = call_of(by->collective, cluster->rank_count, 1);
+    call.levels = cluster->levels;
+    hki_price few = price_of(&hki_figures_built_in, cluster, algorithm, &call, bytes, false);
+    hki_price all = price_of(&hki_figures_built_in, cluster, algorithm, &call, bytes, true);
+    expect_near(few.total_ps, (double)all.total_ps, bytes < 64 * call.ranks ? by->off_less : by->off, algorithm,
+                call.ranks);
+    if (few.effort * by->fewer != all.effort)
+        fail_msg("%s: %u steps are walked of %u", by->name, few.effort, all.effort);
+}
+
+/* Where all ranks of equal hosts do alike one is walked, and one of each host where hosts do not: then shares of a line
+ * more or less make ranks of a host fall out of step, which one of them does not show. */
+static void one_rank_tells_of_equal_hosts(void **state)
+{
+    (void)state;
+    static const stand_in even[] = {
+        {HKI_COLL_ALLREDUCE, "recursive_doubling", 64, 0.001, 0.001},
+        {HKI_COLL_ALLREDUCE, "recursive_multiplying", 64, 0.001, 0.001},
+        {HKI_COLL_ALLREDUCE, "rabenseifner", 64, 0.001, 0.04},
+        {HKI_COLL_ALLREDUCE, "knomial", 64, 0.001, 0.04},
+        {HKI_COLL_ALLREDUCE, "hierarchical", 64, 0.001, 0.02},
+        {HKI_COLL_ALLREDUCE, "hierarchical_ring", 64, 0.001, 0.02},
+        {HKI_COLL_ALLREDUCE, "hierarchical_rabenseifner", 64, 0.001, 0.02},
+        {HKI_COLL_ALLREDUCE, "multilevel", 64, 0.001, 0.06},
+        {HKI_COLL_ALLTOALL, "pairwise", 64, 0.001, 0.001},
+        {HKI_COLL_ALLTOALL, "linear", 64, 0.001, 0.001},
+        {HKI_COLL_ALLTOALL, "hierarchical", 64, 0.001, 0.001},
+    };
+    static const stand_in uneven_number[] = {
+        {HKI_COLL_ALLREDUCE, "hierarchical", 13, 0.19, 0.12},
+        {HKI_COLL_ALLREDUCE, "hierarchical_rabenseifner", 13, 0.08, 0.08},
+        {HKI_COLL_ALLREDUCE, "hierarchical_ring", 65, 0.011, 0.08},
+        {HKI_COLL_ALLREDUCE, "multilevel", 65, 0.1, 0.08},
+    };
+    hki_cluster *cluster = cluster_of(8, 8, 8), *other = cluster_of(5, 13, 13);
+    for (uint64_t bytes = 64; bytes <= 4 << 20; bytes *= 16) {
+        for (size_t i = 0; i < sizeof even / sizeof *even; i++)
+            compare_stand_in(cluster, &even[i], bytes);
+        for (size_t i = 0; i < sizeof uneven_number / sizeof *uneven_number; i++)
+            compare_stand_in(other, &uneven_number[i], bytes);
+    }
+    hki_cluster_free(cluster);
+    hki_cluster_free(other);
+}
+
+/* Vectors of fewer lines than ranks have shares without length, which do not crowd the memory. */
+static void one_rank_tells_of_short_vectors(void **state)
+{
+    (void)state;
+    static const stand_in all[] = {
+        {HKI_COLL_ALLREDUCE, "rabenseifner", 64, 0.001, 0.12},
+        {HKI_COLL_ALLREDUCE, "knomial", 64, 0.001, 0.12},
+        {HKI_COLL_ALLREDUCE, "radix_bruck", 64, 0.001, 0.12},
+    };
+    hki_cluster *cluster = cluster_of(1, 64, 64);
+    for (uint64_t bytes = 8; bytes <= 64 << 10; bytes *= 2)
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            compare_stand_in(cluster, &all[i], bytes);
+    hki_cluster_free(cluster);
+}
+
 /* ---- what is shared ---- */
 
 /* Two hosts of two ranks: an all-to-all sends two flows through each NIC at a time where a NIC carries one. */
@@ -503,6 +576,8 @@ int main(void)
         cmocka_unit_test(rounds_and_bytes_are_the_algorithms_own),
         cmocka_unit_test(few_ranks_tell_on_one_host),
         cmocka_unit_test(few_ranks_tell_on_several_hosts),
+        cmocka_unit_test(one_rank_tells_of_equal_hosts),
+        cmocka_unit_test(one_rank_tells_of_short_vectors),
         cmocka_unit_test(flows_through_one_nic_share_it),
         cmocka_unit_test(crowded_ranks_take_turns),
         cmocka_unit_test(cores_move_bytes_one_after_another),
