@@ -388,7 +388,6 @@ static void one_rank_tells_of_equal_hosts(void **state)
         {HKI_COLL_ALLREDUCE, "hierarchical", 13, 0.19, 0.12},
         {HKI_COLL_ALLREDUCE, "hierarchical_rabenseifner", 13, 0.08, 0.08},
         {HKI_COLL_ALLREDUCE, "hierarchical_ring", 65, 0.011, 0.08},
-        {HKI_COLL_ALLREDUCE, "multilevel", 65, 0.1, 0.08},
     };
     hki_cluster *cluster = cluster_of(8, 8, 8), *other = cluster_of(5, 13, 13);
     for (uint64_t bytes = 64; bytes <= 4 << 20; bytes *= 16) {
