@@ -135,9 +135,9 @@ bool hki_cluster_add_ports(hki_cluster *cluster);
 /*
  * The kind of link between two ranks, equal on all ranks, whoever asks, and both ways: of those by which both reach
  * others (shared memory only on one host) the one that takes least for a message of HKI_LINK_BYTES; where costs are not
- * known, or are equal, shared memory before verbs before tcp. Shared memory gives way only to what was measured here:
- * on a slow machine its own figures may be worse than those of another that are built in. A part of a host that a rank
- * is not bound to is shared with nobody.
+ * known, or are equal, shared memory before verbs before tcp. Shared memory gives way only where it and the other were
+ * measured here: figures of another machine, built in for either, say nothing of which is faster. A part of a host that
+ * a rank is not bound to is shared with nobody.
  *
  * One size has to decide, since a pair has one link for all sizes. It is about n½ = α/β of networks, the size at which
  * a message takes as long for its latency as for its bytes (R. Hockney; 23 to 29 KiB by the built-in figures of tcp and

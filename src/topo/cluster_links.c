@@ -63,15 +63,19 @@ static bool is_measured(const hki_cluster *cluster, hki_link_class link, uint32_
     return a->alpha_ns && a->beta_ps && b->alpha_ns && b->beta_ps;
 }
 
-/* Puts one more among the ways, behind those that cost no more, and behind shared memory unless it was measured. */
+/* Puts one more among the ways, behind those that cost no more, and behind shared memory unless both were measured. */
 static void add_way(const hki_cluster *cluster, hki_link_class link, uint32_t left, uint32_t right, hki_link_way *ways,
                     uint32_t *count)
 {
     hki_link_way way = {link, cost_of(cluster, link, left, right)};
     uint32_t at = (*count)++;
     bool measured = is_measured(cluster, link, left, right);
-    for (; at > 0 && ways[at - 1].ps > way.ps && (measured || ways[at - 1].link > HKI_LINK_HOST); at--)
+    for (; at > 0 && ways[at - 1].ps > way.ps; at--) {
+        hki_link_class before = ways[at - 1].link;
+        if (before <= HKI_LINK_HOST && !(measured && cluster->costs.measured[before]))
+            break;
         ways[at] = ways[at - 1];
+    }
     ways[at] = way;
 }
 

@@ -84,6 +84,9 @@ static void shared_memory_wins_unless_it_is_slow(void **state)
     }
     hki_reported_costs(cluster, &figures, true);
     assert_int_equal(link_of(cluster, 0, 1), HKI_LINK_L3);
+    cluster->ports[0].verbs = cluster->ports[1].verbs = (hki_port_cost){100, 1}; /* against what is built in */
+    assert_int_equal(link_of(cluster, 0, 1), HKI_LINK_L3);
+    cluster->ports[0] = cluster->ports[1] = fast_ports;
     figures.link[HKI_LINK_L3] =
         (hki_link_figures){.ranges = 1, .range = {{.upto = UINT64_MAX, .alpha_ps = 50000000}}, .origin = HKI_TUNED};
     hki_reported_costs(cluster, &figures, true);
