@@ -73,6 +73,9 @@ typedef struct hki_algorithm {
     hki_alike (*alike)(const hki_call *call);
     /* Algorithms that it is a composition of, one after the other: among many ranks it is priced as their sum. */
     hki_part parts[2];
+    /* Ranks begin the second while messages of the first are still on their way to others, and both get in each other's
+     * way at the ends of hosts: their sum tells only of ranks of one host. */
+    bool parts_interleave;
 } hki_algorithm;
 
 /* All of them, in the order of algos.def. */

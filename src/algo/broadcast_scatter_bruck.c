@@ -30,4 +30,6 @@ const hki_algorithm hki_algorithm_broadcast_scatter_bruck = {
     .rounds_text = "2 ceil(log2 P)",
     .sent_text = "2(P-1)/P n",
     .scratch_text = "none",
+    .parts_interleave = true,
+    .parts = {{HKI_COLL_SCATTER, "binomial"}, {HKI_COLL_ALLGATHER, "bruck"}},
 };

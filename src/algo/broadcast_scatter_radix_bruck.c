@@ -32,4 +32,6 @@ const hki_algorithm hki_algorithm_broadcast_scatter_radix_bruck = {
     .rounds_text = "2 ceil(log4 P)",
     .sent_text = "2(P-1)/P n",
     .scratch_text = "none",
+    .parts_interleave = true,
+    .parts = {{HKI_COLL_SCATTER, "knomial"}, {HKI_COLL_ALLGATHER, "radix_bruck"}},
 };

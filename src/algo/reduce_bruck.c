@@ -39,4 +39,5 @@ const hki_algorithm hki_algorithm_reduce_bruck = {
     .rounds_text = "2 ceil(log2 P)",
     .sent_text = "up to 3n/2",
     .scratch_text = "n + the subtree's shares",
+    .parts = {{HKI_COLL_REDUCE_SCATTER, "bruck"}, {HKI_COLL_GATHER, "binomial"}},
 };

@@ -42,4 +42,5 @@ const hki_algorithm hki_algorithm_reduce_multilevel = {
     .rounds_text = "1 a level (k-1 of k > 8 groups), +1 a level",
     .sent_text = "(P-1)/P n + n/N",
     .scratch_text = "up to n",
+    .parts = {{HKI_COLL_REDUCE_SCATTER, "hierarchical"}, {HKI_COLL_GATHER, "hierarchical"}},
 };

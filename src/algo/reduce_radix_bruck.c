@@ -42,4 +42,5 @@ const hki_algorithm hki_algorithm_reduce_radix_bruck = {
     .sent_text = "up to 5n/4",
     .scratch_text = "n + the subtree's shares",
     .abreast = RADIX - 1,
+    .parts = {{HKI_COLL_REDUCE_SCATTER, "radix_bruck"}, {HKI_COLL_GATHER, "knomial"}},
 };

@@ -10,7 +10,7 @@ enum {
     STEPS_UNLIKE = 4096, /* … or half of it where fewer ranks tell more of all; … */
     /* … or more, where fewer ranks may be in so few groups that these exchange in another way. */
     STEPS_OF_LEVELS = 12288,
-    STEPS_OF_PART = 1024, /* … or up to so many of a part of the cluster that stands for all, … */
+    STEPS_OF_PART = 1280, /* … or up to so many of a part of the cluster that stands for all, … */
     /* … and more where the ranks of a host play different parts, so that a few in the middle tell little. */
     STEPS_OF_HIERARCHY = 2048,
     STEPS_MOST = 1 << 21, /* more would take seconds */
