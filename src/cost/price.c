@@ -3,7 +3,7 @@
  * alike, one or two of them stand for all (see trace.h and paths.h); a composition of two algorithms is priced as their
  * sum. Of many segments some are walked: once a pipeline is full, every further segment takes as long as those before.
  * Of many ranks that do unlike things, or exchange with very many, some are walked as well: trees grow by levels,
- * chains and rings by ranks.
+ * chains and rings by ranks (price_scaled.c).
  *
  * Traces hold for all sizes, so they are kept: what is computed anew for a size is lengths and times.
  */
@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "cost/bulk.h"
-#include "cost/sample.h"
+#include "cost/price_state.h"
 #include "sched/model.h"
 
 enum {
@@ -23,43 +23,10 @@ enum {
     SEGMENTS_LEAST = 4,       /* up to so many segments all are walked, … */
     SEGMENTS_FULLY = 16,      /* … or up to so many, as long as … */
     SEGMENT_RANKS = 256,      /* … this is no less than segments · ranks */
-    SCALED_FROM = 64,         /* more ranks than so many that do unlike things are priced by fewer, … */
-    SCALED_HOSTS = 8,         /* … on so many hosts at least, … */
-    SCALED_MOST = 256,        /* … but no more than these */
-    STEEP_FROM = 512,         /* more ranks, of which each exchanges with very many, are priced by fewer as well */
-    LINE = 64,                /* bytes: the library cuts no finer */
-    STAND_IN_STEPS = 1 << 15, /* of ranks that stand for all: more would take too long */
     REMEMBERED_MOST = 4 << 20 /* bytes of traces that are kept */
 };
 
-/* What is kept of an algorithm for one kind of call. */
-typedef struct memory {
-    struct memory *next;
-    const hki_algorithm *algorithm;
-    hki_call call; /* in its segments */
-    hki_sample sample;
-} memory;
-
-struct hki_pricer {
-    const hki_cluster *cluster;
-    const hki_figures *figures;
-    hki_sampled place;
-    uint64_t typical_alpha_ps, typical_overhead_ps, typical_beta_ps; /* least of a link's ranges, mean of links */
-    bool neighbours[HKI_LINK_CLASSES];                               /* some are linked so */
-    uint64_t limit_ps;
-    hki_walker *walker;
-    uint32_t sharers; /* ranks that share a cache, where that is most */
-    memory *memories;
-    size_t bytes;
-    uint64_t *lengths; /* of steps, for the walk that is made */
-    uint64_t *means;   /* hki_traces_measure */
-    uint32_t length_count;
-    uint64_t walked;         /* steps */
-    hki_cluster *smaller[2]; /* a fourth of the ranks that are walked at most, and those; NULL: not yet asked for */
-    hki_pricer *of_smaller[2];
-};
-
-static void memory_free(memory *m)
+static void memory_free(hki_price_memory *m)
 {
     hki_sample_free(&m->sample);
     free(m);
@@ -68,7 +35,7 @@ static void memory_free(memory *m)
 static void forget_all(hki_pricer *pricer)
 {
     while (pricer->memories) {
-        memory *next = pricer->memories->next;
+        hki_price_memory *next = pricer->memories->next;
         memory_free(pricer->memories);
         pricer->memories = next;
     }
@@ -208,16 +175,13 @@ hki_sizes hki_price_sizes(hki_collective collective, uint32_t ranks, uint64_t by
 
 /* ---- traces ---- */
 
-static bool same_call(const memory *m, const hki_algorithm *algorithm, const hki_call *call)
+static bool same_call(const hki_price_memory *m, const hki_algorithm *algorithm, const hki_call *call)
 {
     return m->algorithm == algorithm && m->call.segments == call->segments && m->call.ranks == call->ranks &&
            m->call.root == call->root && m->call.levels == call->levels;
 }
 
-static hk_status find_memory(hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call, bool fully,
-                             memory **result);
-
-static hk_status too_long(const hki_algorithm *algorithm, const hki_call *call)
+hk_status hki_price_too_long(const hki_algorithm *algorithm, const hki_call *call)
 {
     return hki_error(HK_ERR_UNSUPPORTED, "%s among %u ranks in %u segments has too many steps to walk", algorithm->name,
                      call->ranks, call->segments);
@@ -228,26 +192,27 @@ static hk_status too_long(const hki_algorithm *algorithm, const hki_call *call)
 static hk_status check_length(hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call)
 {
     hki_call whole = *call;
-    memory *m = NULL;
+    hki_price_memory *m = NULL;
     if (call->segments == 1 || hki_sample_alike(algorithm, call) == HKI_UNLIKE)
         return HK_OK;
     whole.segments = 1;
-    HK_TRY(find_memory(pricer, algorithm, &whole, false, &m));
-    return (uint64_t)hki_traces_steps(m->sample.traces) * call->segments <= STAND_IN_STEPS ? HK_OK
-                                                                                           : too_long(algorithm, call);
+    HK_TRY(hki_pricer_remember(pricer, algorithm, &whole, false, &m));
+    return (uint64_t)hki_traces_steps(m->sample.traces) * call->segments <= HKI_PRICE_STAND_IN_STEPS
+               ? HK_OK
+               : hki_price_too_long(algorithm, call);
 }
 
-static hk_status find_memory(hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call, bool fully,
-                             memory **result)
+hk_status hki_pricer_remember(hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call, bool fully,
+                              hki_price_memory **result)
 {
-    for (memory *m = pricer->memories; m; m = m->next)
+    for (hki_price_memory *m = pricer->memories; m; m = m->next)
         if (same_call(m, algorithm, call)) {
             *result = m;
             return HK_OK;
         }
     if (!fully)
         HK_TRY(check_length(pricer, algorithm, call));
-    memory *made = calloc(1, sizeof *made);
+    hki_price_memory *made = calloc(1, sizeof *made);
     if (!made)
         return hki_error(HK_ERR_NO_MEMORY, "no memory for prices");
     made->algorithm = algorithm;
@@ -271,7 +236,7 @@ static hk_status find_memory(hki_pricer *pricer, const hki_algorithm *algorithm,
 
 /* What all bytes of a call take to pass the memory of the one host that there is: a pipeline that is not full yet does
  * not show it. 0: there is more than one memory. */
-static uint64_t least_for_memory(const hki_pricer *pricer, const memory *m)
+static uint64_t least_for_memory(const hki_pricer *pricer, const hki_price_memory *m)
 {
     uint64_t bytes = 0, rate = pricer->figures->memory_rate;
     if (pricer->cluster->numa_count != 1 || !rate)
@@ -298,8 +263,8 @@ static hk_status make_room(hki_pricer *pricer, uint32_t steps)
 static hk_status price_walk(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
                             const hki_call *call, uint64_t bytes, bool fully, uint64_t limit_ps, hki_price *price)
 {
-    memory *m = NULL;
-    HK_TRY(find_memory(pricer, algorithm, call, fully, &m));
+    hki_price_memory *m = NULL;
+    HK_TRY(hki_pricer_remember(pricer, algorithm, call, fully, &m));
     uint32_t steps = hki_traces_steps(m->sample.traces);
     HK_TRY(make_room(pricer, steps));
     hki_sizes sizes = hki_price_sizes(call->collective, call->ranks, bytes, (uint32_t)hk_type_size(model->type));
@@ -321,7 +286,7 @@ static uint64_t go_on(uint64_t from, uint64_t to, uint64_t parts)
 }
 
 /* A price that goes on from two as they do. */
-static hki_price grow(const hki_price *from, const hki_price *to, uint64_t parts)
+hki_price hki_price_grow(const hki_price *from, const hki_price *to, uint64_t parts)
 {
     hki_price price = {.alpha_ps = go_on(from->alpha_ps, to->alpha_ps, parts),
                        .beta_ps = go_on(from->beta_ps, to->beta_ps, parts),
@@ -363,7 +328,7 @@ static hk_status price_pipeline(hki_pricer *pricer, const hki_model *model, cons
     HK_TRY(price_walk(pricer, model, algorithm, &half, most * half.segments, false, UINT64_MAX, &first));
     HK_TRY(price_walk(pricer, model, algorithm, &whole, most * whole.segments, false, UINT64_MAX, &second));
     uint32_t rest = call->segments - whole.segments;
-    *price = grow(&first, &second, (uint64_t)rest * 1024 / (whole.segments - half.segments));
+    *price = hki_price_grow(&first, &second, (uint64_t)rest * 1024 / (whole.segments - half.segments));
     price->floor_ps = second.floor_ps * (call->segments / whole.segments);
     if (price->total_ps < price->floor_ps) {
         price->contention_ps += price->floor_ps - price->total_ps;
@@ -372,155 +337,18 @@ static hk_status price_pipeline(hki_pricer *pricer, const hki_model *model, cons
     return HK_OK;
 }
 
-/* ---- many ranks that do unlike things ---- */
-
-static uint32_t scaled_ranks(const hki_cluster *cluster)
-{
-    uint32_t on_host = cluster->hosts[cluster->seats[0].host].ranks;
-    uint32_t ranks = SCALED_FROM;
-    while (ranks < SCALED_HOSTS * on_host && ranks < SCALED_MOST)
-        ranks *= 2;
-    return ranks;
-}
-
-/* The first so many ranks as a cluster of their own. */
-static hk_status make_smaller(hki_pricer *pricer, int which, uint32_t ranks)
-{
-    if (pricer->of_smaller[which])
-        return HK_OK;
-    uint32_t *world = malloc(ranks * sizeof *world);
-    if (!world)
-        return hki_error(HK_ERR_NO_MEMORY, "no memory for prices");
-    for (uint32_t i = 0; i < ranks; i++)
-        world[i] = i;
-    hk_status status =
-        pricer->smaller[which] ? HK_OK : hki_cluster_members(pricer->cluster, world, ranks, &pricer->smaller[which]);
-    free(world);
-    return status == HK_OK ? hki_pricer_new(pricer->smaller[which], pricer->figures, &pricer->of_smaller[which])
-                           : status;
-}
-
-/* Whether the textbook counts rounds that grow like a tree's levels; not those of chains, nor one round of many
- * messages.
- */
-static bool grows_by_levels(const hki_algorithm *algorithm, const hki_call *call, uint32_t fewer)
-{
-    hki_call large = *call, small = *call;
-    large.levels = small.levels = NULL;
-    large.segments = small.segments = 1;
-    small.ranks = fewer;
-    small.root = 0;
-    double rounds = algorithm->rounds(&large);
-    return rounds > algorithm->rounds(&small) && rounds < 8 * log2(call->ranks);
-}
-
-/* A call among the first so many ranks. */
-static hki_call smaller_call(const hki_pricer *pricer, int which, const hki_call *call, uint32_t ranks)
-{
-    hki_call smaller = *call;
-    smaller.ranks = ranks;
-    smaller.root = call->root % ranks;
-    smaller.levels = pricer->smaller[which]->levels;
-    return smaller;
-}
-
-/* From two smaller clusters on, by levels or by ranks. `blocks`: every rank's block is to be as long as in the call,
- * not the whole. */
-static hk_status price_scaled(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
-                              const hki_call *call, uint64_t bytes, bool blocks, hki_price *price)
-{
-    uint32_t more = scaled_ranks(pricer->cluster), fewer = more / 4;
-    hki_price few, many;
-    hki_price *const prices[2] = {&few, &many};
-    for (int i = 0; i < 2; i++) {
-        uint32_t ranks = i ? more : fewer;
-        uint64_t least = bytes < LINE ? bytes : LINE, part = bytes * ranks / call->ranks;
-        HK_TRY(make_smaller(pricer, i, ranks));
-        hki_call smaller = smaller_call(pricer, i, call, ranks);
-        HK_TRY(hki_pricer_price(pricer->of_smaller[i], algorithm, &smaller, model->type, model->operators,
-                                !blocks        ? bytes
-                                : part > least ? part
-                                               : least,
-                                prices[i]));
-    }
-    double rest = (double)(call->ranks - more) / (more - fewer);
-    if (hki_sample_alike(algorithm, call) == HKI_UNLIKE && grows_by_levels(algorithm, call, fewer))
-        rest = log2((double)call->ranks / more) / log2((double)more / fewer);
-    *price = grow(&few, &many, (uint64_t)(rest * 1024));
-    return HK_OK;
-}
-
-/* ---- many ranks of which each exchanges with very many ---- */
-
-/* Whether the first ranks are placed as all are: on hosts as full, with nothing but one switch between. */
-static bool is_regular(const hki_cluster *cluster, const hki_cluster *smaller)
-{
-    uint32_t on_host = smaller->hosts[0].ranks;
-    for (uint32_t host = 0; host < smaller->host_count; host++)
-        if (smaller->hosts[host].ranks != on_host)
-            return false;
-    for (uint32_t host = 0; host < cluster->host_count; host++)
-        if (cluster->hosts[host].ranks > on_host)
-            return false;
-    return cluster->switch_count == 1 && smaller->host_count > 1;
-}
-
-/* Steps of rank 0 among the first so many; 0: the algorithm refuses, or ranks do unlike things there. */
-static hk_status steps_of_smaller(hki_pricer *pricer, int which, const hki_algorithm *algorithm, const hki_call *call,
-                                  uint32_t ranks, uint32_t *steps)
-{
-    memory *m = NULL;
-    *steps = 0;
-    HK_TRY(make_smaller(pricer, which, ranks));
-    hki_call smaller = smaller_call(pricer, which, call, ranks);
-    smaller.segments = 1;
-    if (hki_algorithm_refuses(algorithm, &smaller) || hki_sample_alike(algorithm, &smaller) == HKI_UNLIKE)
-        return HK_OK;
-    HK_TRY(find_memory(pricer->of_smaller[which], algorithm, &smaller, false, &m));
-    *steps = m->sample.traces->first[1];
-    return HK_OK;
-}
-
-/* Whether the steps of a rank grow with the number of ranks, as in rings and where everyone exchanges with everyone:
- * then a price by fewer ranks, with messages as long, goes on as they do, and a walk of thousands of rounds is spared.
- * `steps`: of a rank, about. 0: it is not so. */
-static hk_status find_steep(hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call, uint64_t *steps)
-{
-    uint32_t more = scaled_ranks(pricer->cluster), few, many;
-    *steps = 0;
-    if (call->ranks <= STEEP_FROM || call->ranks <= more || algorithm->hierarchical ||
-        hki_sample_alike(algorithm, call) == HKI_UNLIKE || isnan(algorithm->sent(call)))
-        return HK_OK;
-    HK_TRY(steps_of_smaller(pricer, 1, algorithm, call, more, &many));
-    if (!many || !is_regular(pricer->cluster, pricer->smaller[1]))
-        return HK_OK;
-    HK_TRY(steps_of_smaller(pricer, 0, algorithm, call, more / 4, &few));
-    if (few && many >= 3 * few)
-        *steps = (uint64_t)many * call->ranks / more;
-    return HK_OK;
-}
-
-static hk_status price_steep(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
-                             const hki_call *call, uint64_t bytes, uint64_t steps, hki_price *price)
-{
-    bool whole_vectors = algorithm->sent(call) > 3; /* to each of many, not shares */
-    if (call->segments > 1 && steps * call->segments > STAND_IN_STEPS)
-        return too_long(algorithm, call);
-    return price_scaled(pricer, model, algorithm, call, bytes, !whole_vectors, price);
-}
-
 static hk_status price_one(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
                            const hki_call *call, uint64_t bytes, hki_price *price)
 {
     uint64_t steep, steps = 0;
-    if (hki_sample_alike(algorithm, call) == HKI_UNLIKE && call->ranks > scaled_ranks(pricer->cluster)) {
+    if (hki_sample_alike(algorithm, call) == HKI_UNLIKE && call->ranks > hki_price_scaled_ranks(pricer->cluster)) {
         HK_TRY(hki_sample_count(algorithm, call, &steps));
         if (!hki_sample_is_short(algorithm, steps))
-            return price_scaled(pricer, model, algorithm, call, bytes, false, price);
+            return hki_price_scaled(pricer, model, algorithm, call, bytes, false, price);
     }
-    HK_TRY(find_steep(pricer, algorithm, call, &steep));
+    HK_TRY(hki_price_find_steep(pricer, algorithm, call, &steep));
     if (steep)
-        return price_steep(pricer, model, algorithm, call, bytes, steep, price);
+        return hki_price_steep(pricer, model, algorithm, call, bytes, steep, price);
     if (algorithm->segmented && call->segments > segments_fully(call))
         return price_pipeline(pricer, model, algorithm, call, bytes, price);
     return price_walk(pricer, model, algorithm, call, bytes, false, pricer->limit_ps, price);
@@ -560,7 +388,7 @@ static bool is_sum(const hki_pricer *pricer, const hki_algorithm *algorithm, con
 {
     bool near = pricer->cluster->host_count == 1;
     return algorithm->parts[0].name && call->ranks > RANKS_FULLY &&
-           (near || (!algorithm->parts_interleave && bytes >= (uint64_t)LINE * call->ranks));
+           (near || (!algorithm->parts_interleave && bytes >= (uint64_t)HKI_PRICE_LINE * call->ranks));
 }
 
 static hk_status check(const hki_algorithm *algorithm, const hki_call *call)
