@@ -77,11 +77,14 @@ static void ports_of_one_device_share_large_messages(void **state)
 
 /* What `open` reports: time for a byte over all ports, in picoseconds. */
 static int byte_ps, want_ports;
+static double latency_ns; /* and for a small message */
 
 static bool rate_body(pair_end *end)
 {
-    if (end->index == 0)
+    if (end->index == 0) {
         byte_ps = (int)(end->limits.beta_ns * 1000 + 0.5);
+        latency_ns = end->limits.alpha_ns;
+    }
     CHECK(end->limits.capabilities & HK_TRANSPORT_COSTED);
     CHECK(end->limits.alpha_ns > 0);
     CHECK(end->address[1] == want_ports);
@@ -107,18 +110,45 @@ static void a_port_reports_its_width_times_its_speed(void **state)
     assert_int_equal(rate_of("a/width=2/speed=77", "a", 1), 0);          /* a code that is not known yet */
 }
 
+/* Which device was taken shows in its latency. */
+static bool near_is_taken(const char *first, const char *second)
+{
+    char devices[256];
+    snprintf(devices, sizeof devices, "%s,%s", first, second);
+    assert_int_equal(rate_of(devices, "", 1), 200);
+    return latency_ns < 5e6;
+}
+
 static void the_device_of_the_own_numa_node_is_taken(void **state)
 {
     (void)state;
     unsigned cpu, node;
-    char devices[128];
+    char near[64], far[64], devices[256];
     assert_int_equal(getcpu(&cpu, &node), 0);
-    snprintf(devices, sizeof devices, "far/node=%u/width=1/speed=1,near/node=%u/width=2/speed=4", node + 7, node);
-    assert_int_equal(rate_of(devices, "", 1), 200);
-    assert_int_equal(rate_of(devices, "far", 1), 3200);
-    snprintf(devices, sizeof devices, "near/node=%u/width=2/speed=4,far/node=%u/width=1/speed=1", node, node + 7);
-    assert_int_equal(rate_of(devices, "", 1), 200);
+    snprintf(near, sizeof near, "near/node=%u/width=2/speed=4", node);
+    snprintf(far, sizeof far, "far/node=%u/width=2/speed=4/latency=10000000", node + 7);
+    assert_true(near_is_taken(near, far));
+    assert_true(near_is_taken(far, near));
+    snprintf(devices, sizeof devices, "%s,%s", near, far);
+    assert_int_equal(rate_of(devices, "far", 1), 200);
+    assert_true(latency_ns >= 1e7);
     talk(devices, "");
+}
+
+/* Whoever has both takes InfiniBand, as everybody does then; of a kind, ranks take the fast ones by turns. */
+static void infiniband_comes_before_roce_and_fast_before_near(void **state)
+{
+    (void)state;
+    unsigned cpu, node;
+    char devices[256];
+    assert_int_equal(getcpu(&cpu, &node), 0);
+    talk("mlx0/ib,roce0", "");
+    assert_int_equal(rate_of("eth/width=2/speed=64,inf/ib/width=2/speed=4", "", 1), 200);
+    assert_int_equal(rate_of("inf/ib/width=2/speed=4,eth/width=2/speed=64", "", 1), 200);
+    snprintf(devices, sizeof devices, "slow/node=%u/width=1/speed=1,fast/node=%u/width=2/speed=4", node, node + 7);
+    assert_int_equal(rate_of(devices, "", 1), 200);
+    assert_int_equal(rate_of("a/width=2/speed=4,slow/width=1/speed=1,b/width=2/speed=4", "", 1), 200);
+    assert_int_equal(rate_of("slow/width=1/speed=1,new/width=2/speed=77", "", 1), 0);
 }
 
 static void memory_for_one_message_is_not_pinned_where_pages_come_on_demand(void **state)
@@ -136,8 +166,8 @@ static void infiniband_does_not_reach_roce(void **state)
     (void)state;
     pair_end *ends = calloc(2, sizeof *ends);
     hk_link *link;
-    use("mlx0/ib,roce0", "");
     for (int i = 0; i < 2; i++) {
+        use("mlx0/ib,roce0", i == 0 ? "mlx0" : "roce0");
         ends[i].settings = settings;
         assert_true(pair_open(&ends[i], verbs.ops, i, 2, "auto"));
     }
@@ -161,6 +191,7 @@ int main(void)
         cmocka_unit_test_setup(ports_of_one_device_share_large_messages, fabric_whole),
         cmocka_unit_test_setup(a_port_reports_its_width_times_its_speed, fabric_whole),
         cmocka_unit_test_setup(the_device_of_the_own_numa_node_is_taken, fabric_whole),
+        cmocka_unit_test_setup(infiniband_comes_before_roce_and_fast_before_near, fabric_whole),
         cmocka_unit_test_setup(memory_for_one_message_is_not_pinned_where_pages_come_on_demand, fabric_whole),
         cmocka_unit_test_setup(infiniband_does_not_reach_roce, fabric_whole),
     };

@@ -1,4 +1,4 @@
-/* Which ports of which devices are used, and by which address: nearest first, or as HOCKET_VERBS_DEVICE says. */
+/* Which ports of which devices are used, and by which address: the best ones, or as HOCKET_VERBS_DEVICE says. */
 #include "verbs.h"
 
 #include "net/address.h"
@@ -288,12 +288,30 @@ typedef struct candidate {
     struct ibv_device *device;
     uint8_t number;
     int place; /* in the list that the user gave, or distance */
+    bool ethernet;
+    double ns_per_byte; /* these two only without a list */
 } candidate;
 
-static bool active(const hki_verbs_library *library, struct ibv_context *context, uint8_t number)
+/* Without a list InfiniBand comes before RoCE, which it does not reach: ranks of hosts that have both are to have the
+ * same. Then comes what is faster, then what is nearer. */
+static int compare(const candidate *left, const candidate *right)
+{
+    if (left->ethernet != right->ethernet)
+        return left->ethernet ? 1 : -1;
+    if (left->ns_per_byte < right->ns_per_byte || left->ns_per_byte > right->ns_per_byte)
+        return left->ns_per_byte > right->ns_per_byte ? 1 : -1;
+    return left->place - right->place;
+}
+
+/* Fills in what a port is; false: it is not up. */
+static bool look_at_port(const hki_verbs_library *library, struct ibv_context *context, bool listed, candidate *port)
 {
     struct ibv_port_attr attributes;
-    return hki_verbs_query_port(library, context, number, &attributes) == 0 && attributes.state == IBV_PORT_ACTIVE;
+    if (hki_verbs_query_port(library, context, port->number, &attributes) != 0 || attributes.state != IBV_PORT_ACTIVE)
+        return false;
+    port->ethernet = !listed && attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
+    port->ns_per_byte = listed ? 0 : ns_per_byte(&attributes); /* what is not known yet is new, and fast */
+    return true;
 }
 
 /* Ports that are up and allowed, best first. */
@@ -301,6 +319,7 @@ static int find_candidates(hk_transport *transport, struct ibv_device **devices,
 {
     const hki_verbs_library *library = transport->library;
     const char *choice = setting(transport, "VERBS_DEVICE");
+    bool any = *choice == '\0';
     int found = 0;
     for (int i = 0; i < count; i++) {
         const char *name = library->get_device_name(devices[i]);
@@ -310,28 +329,29 @@ static int find_candidates(hk_transport *transport, struct ibv_device **devices,
             continue;
         int ports = library->query_device(context, &limits) == 0 ? limits.phys_port_cnt : 0;
         for (int number = 1; number <= ports && found < most; number++) {
-            int place = *choice != '\0' ? listed(choice, name, (uint8_t)number) : distance(devices[i]);
-            if (place < 0 || !active(library, context, (uint8_t)number))
+            candidate port = {.device = devices[i], .number = (uint8_t)number};
+            port.place = any ? distance(devices[i]) : listed(choice, name, port.number);
+            if (port.place < 0 || !look_at_port(library, context, !any, &port))
                 continue;
             int at = found++;
-            for (; at > 0 && list[at - 1].place > place; at--)
+            for (; at > 0 && compare(&list[at - 1], &port) > 0; at--)
                 list[at] = list[at - 1];
-            list[at] = (candidate){devices[i], (uint8_t)number, place};
+            list[at] = port;
         }
         library->close_device(context);
     }
     return found;
 }
 
-/* All that the user listed, up to what is possible; else one of the nearest, by turns of this host's ranks. */
+/* All that the user listed, up to what is possible; else one of the best, by turns of this host's ranks. */
 static hk_status open_chosen(hk_transport *transport, const candidate *list, int found)
 {
     bool all = *setting(transport, "VERBS_DEVICE") != '\0';
-    int nearest = 0, first = 0;
-    while (nearest < found && list[nearest].place == list[0].place)
-        nearest++;
+    int best = 0, first = 0;
+    while (best < found && compare(&list[best], &list[0]) == 0)
+        best++;
     if (!all)
-        first = transport->services->self->local_index % nearest;
+        first = transport->services->self->local_index % best;
     int last = all ? (found < HKI_VERBS_LANES ? found : HKI_VERBS_LANES) : first + 1;
     for (int i = first; i < last; i++) {
         struct ibv_context *context = transport->library->open_device(list[i].device);
