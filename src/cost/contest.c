@@ -9,10 +9,8 @@
 enum {
     TRIES_MOST = 4,     /* 1, 4, 16, 64 segments */
     FORM_PERCENT = 75,  /* of the textbook's form, which a walk may be quicker than, is a bound */
-    WORTH_PERCENT = 98, /* of a price: what cannot be less is not worth a walk, … */
-    LONG_PERCENT = 97,  /* … or less than this where it is … */
-    LONG_STEPS = 4096,  /* … so many steps long, … */
-    DELAY_STEPS = 4096  /* … and of two bounds that are equal the longer comes later, as if it were twice as much */
+    WORTH_PERCENT = 98, /* of a price: what cannot be less is not worth a walk */
+    DELAY_STEPS = 1024  /* of two bounds that are equal, what is so many steps longer comes as if twice as much */
 };
 
 /* What is told of more segments is no bound: some prices are a fifth lower, most are higher. The more steps a try
@@ -23,7 +21,18 @@ typedef struct effort {
     uint32_t percent; /* of what is told */
     uint32_t delay;   /* percent: comes after what promises so many times as long */
 } effort;
-static const effort efforts[] = {{800, 85, 100}, {1200, 100, 115}, {4200, 106, 150}, {UINT64_MAX, 140, 200}};
+/* In one segment: a bound tells only for how long something is occupied, so that what is long to walk has to be better
+ * by it than by a price. */
+static const effort first_efforts[] = {{800, 100, 100}, {1200, 125, 100}, {4200, 160, 100}, {UINT64_MAX, 250, 100}};
+static const effort efforts[] = {
+    {800, 85, 100}, {1200, 100, 115}, {4200, 106, 150}, {8400, 140, 200}, {UINT64_MAX, 250, 300}};
+
+static const effort *find_effort(const effort *from, uint64_t steps)
+{
+    while (steps > from->steps)
+        from++;
+    return from;
+}
 
 typedef enum stage { BY_FORM, BY_BOUND, BY_PRICE, OVER } stage;
 
@@ -33,6 +42,7 @@ typedef struct entrant {
     uint64_t least_ps;    /* of all that can still be tried */
     uint64_t occupied_ps; /* hki_lower_bound_find, and of memory */
     uint64_t steps;       /* of all ranks in one segment, about */
+    uint64_t walked;      /* of them, for a price */
     double sends;         /* in the most segments, as a part of what it sends in one */
     hki_price prices[TRIES_MOST];
     bool tried[TRIES_MOST];
@@ -69,9 +79,10 @@ static bool is_less(uint64_t ps, uint64_t than_ps)
 /* Whether an entrant may still be the best, and so much quicker that it is worth its walk. */
 static bool is_worth(const entrant *e, uint64_t best_ps)
 {
-    bool is_long = e->stage == BY_BOUND && e->steps > LONG_STEPS;
-    return e->stage != OVER &&
-           (is_long ? e->least_ps <= percent_of(best_ps, LONG_PERCENT) : is_less(e->least_ps, best_ps));
+    uint32_t percent = 100;
+    if (e->stage == BY_BOUND)
+        percent = find_effort(first_efforts, e->walked)->percent;
+    return e->stage != OVER && is_less(percent_of(e->least_ps, percent), best_ps);
 }
 
 static uint32_t segments_of(uint32_t try)
@@ -114,10 +125,7 @@ static const effort *effort_of(const contest *c, const entrant *e, uint32_t try)
     uint64_t times = hki_price_segments(&call), steps = e->prices[0].effort * times;
     if (e->candidate->algorithm->alike && steps > HKI_SAMPLE_FULLY) /* some ranks will stand for all */
         steps = 2 * e->steps / call.ranks * times;
-    uint32_t i = 0;
-    while (steps > efforts[i].steps)
-        i++;
-    return &efforts[i];
+    return find_effort(efforts, steps);
 }
 
 /* What more segments take, as a price in one tells: latency stays, or gets less as smaller messages have less; the rest
@@ -220,6 +228,9 @@ static hk_status find_bound(contest *c, entrant *e)
     hki_lower_bound bound;
     HK_TRY(hki_lower_bound_find(&c->model, algorithm, &c->question->call, c->question->bytes, &c->writer, &bound));
     e->steps = bound.steps;
+    bool by_few = hki_price_is_sum(c->model.cluster, algorithm, &c->question->call, c->question->bytes) ||
+                  hki_sample_alike(algorithm, &c->question->call) != HKI_UNLIKE;
+    e->walked = by_few ? bound.steps / c->question->call.ranks : bound.steps;
     e->occupied_ps = larger((uint64_t)((double)bound.least_ps * e->sends), c->memory_ps);
     e->least_ps = larger(e->least_ps, e->occupied_ps);
     e->stage = BY_BOUND;
@@ -231,7 +242,7 @@ static uint64_t turn_of(const contest *c, const entrant *e)
 {
     if (e->stage == BY_PRICE)
         return percent_of(e->least_ps, effort_of(c, e, e->next)->delay);
-    return e->stage == BY_BOUND ? e->least_ps + e->least_ps / DELAY_STEPS * e->steps : e->least_ps;
+    return e->stage == BY_BOUND ? e->least_ps + e->least_ps / DELAY_STEPS * e->walked : e->least_ps;
 }
 
 /* Who comes next; NULL: nobody who could be quicker than the best. */

@@ -382,11 +382,9 @@ static hk_status price_parts(hki_pricer *pricer, const hki_model *model, const h
     return HK_OK;
 }
 
-/* Whether the sum of its parts tells what a composition takes. Where a vector has fewer lines than ranks, most of them
- * have nothing to do in it, but something in a collective of blocks: across hosts that makes a difference. */
-static bool is_sum(const hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *call, uint64_t bytes)
+bool hki_price_is_sum(const hki_cluster *cluster, const hki_algorithm *algorithm, const hki_call *call, uint64_t bytes)
 {
-    bool near = pricer->cluster->host_count == 1;
+    bool near = cluster->host_count == 1;
     return algorithm->parts[0].name && call->ranks > RANKS_FULLY &&
            (near || (!algorithm->parts_interleave && bytes >= (uint64_t)HKI_PRICE_LINE * call->ranks));
 }
@@ -437,7 +435,7 @@ hk_status hki_pricer_price(hki_pricer *pricer, const hki_algorithm *algorithm, c
     if (bytes > HKI_PRICE_BYTES_MOST)
         bytes = HKI_PRICE_BYTES_MOST;
     const hki_model model = {pricer->cluster, figures_for(pricer, &call, bytes, &bulk), type, operators};
-    if (is_sum(pricer, algorithm, &call, bytes))
+    if (hki_price_is_sum(pricer->cluster, algorithm, &call, bytes))
         HK_TRY(price_parts(pricer, &model, algorithm, &call, bytes, price));
     else
         HK_TRY(price_one(pricer, &model, algorithm, &call, bytes, price));

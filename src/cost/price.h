@@ -82,6 +82,9 @@ uint64_t hki_pricer_form(const hki_pricer *pricer, const hki_algorithm *algorith
 /* From now on prices may be given up, with a total of HKI_PRICE_BEYOND, as soon as they are sure to be more.
  * UINT64_MAX, as at first: none is. */
 void hki_pricer_limit(hki_pricer *pricer, uint64_t limit_ps);
+/* Whether a composition is priced as the sum of its parts. Where a vector has fewer lines than ranks, most of them have
+ * nothing to do in it, but something in a collective of blocks: across hosts that makes a difference. */
+bool hki_price_is_sum(const hki_cluster *cluster, const hki_algorithm *algorithm, const hki_call *call, uint64_t bytes);
 /* How many segments' worth of steps a price of this call walks. */
 uint32_t hki_price_segments(const hki_call *call);
 /* How many percent of the latency of messages of `bytes` bytes smaller ones have at the least, over the links between
