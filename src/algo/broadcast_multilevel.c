@@ -35,4 +35,6 @@ const hki_algorithm hki_algorithm_broadcast_multilevel = {
     .rounds_text = "1 a level, +1 a level (k-1 of k > 8 groups)",
     .sent_text = "2(P-1)/P n",
     .scratch_text = "none",
+    .parts_interleave = true,
+    .parts = {{HKI_COLL_SCATTER, "hierarchical"}, {HKI_COLL_ALLGATHER, "hierarchical"}},
 };

@@ -389,6 +389,34 @@ bool hki_price_is_sum(const hki_cluster *cluster, const hki_algorithm *algorithm
            (near || (!algorithm->parts_interleave && bytes >= (uint64_t)HKI_PRICE_LINE * call->ranks));
 }
 
+/* Whether the sum of its parts says, without a walk of all, that a composition takes more than the limit: parts that
+ * interleave take little less than both, others, of short vectors, two thirds at the least. */
+static hk_status rule_out(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
+                          const hki_call *call, uint64_t bytes, bool *is_beyond)
+{
+    uint64_t limit_ps = pricer->limit_ps;
+    hki_price sum;
+    *is_beyond = false;
+    if (!algorithm->parts[0].name || call->ranks <= RANKS_FULLY || limit_ps == UINT64_MAX)
+        return HK_OK;
+    pricer->limit_ps = limit_ps / 100 * (algorithm->parts_interleave ? 110 : 160);
+    hk_status status = price_parts(pricer, model, algorithm, call, bytes, &sum);
+    *is_beyond = status == HK_OK && sum.total_ps > pricer->limit_ps;
+    pricer->limit_ps = limit_ps;
+    return status;
+}
+
+static hk_status price_all(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
+                           const hki_call *call, uint64_t bytes, hki_price *price)
+{
+    bool is_beyond;
+    HK_TRY(rule_out(pricer, model, algorithm, call, bytes, &is_beyond));
+    if (!is_beyond)
+        return price_one(pricer, model, algorithm, call, bytes, price);
+    *price = (hki_price){.total_ps = HKI_PRICE_BEYOND};
+    return HK_OK;
+}
+
 static hk_status check(const hki_algorithm *algorithm, const hki_call *call)
 {
     const char *why = hki_algorithm_refuses(algorithm, call);
@@ -438,7 +466,7 @@ hk_status hki_pricer_price(hki_pricer *pricer, const hki_algorithm *algorithm, c
     if (hki_price_is_sum(pricer->cluster, algorithm, &call, bytes))
         HK_TRY(price_parts(pricer, &model, algorithm, &call, bytes, price));
     else
-        HK_TRY(price_one(pricer, &model, algorithm, &call, bytes, price));
+        HK_TRY(price_all(pricer, &model, algorithm, &call, bytes, price));
     if (price->total_ps != HKI_PRICE_BEYOND)
         begin_later(price, hki_price_begin(pricer->figures, call.collective));
     return HK_OK;
