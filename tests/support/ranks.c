@@ -355,6 +355,7 @@ long ranks_resident(pid_t pid)
 
 int ranks_threads(void)
 {
+    ranks_nap(0.05); /* one that was joined counts for a moment more: the kernel wakes who waits for it first */
     return (int)status_field(0, "Threads:");
 }
 
