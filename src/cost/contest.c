@@ -222,15 +222,22 @@ static hk_status try_next(contest *c, entrant *e)
     return HK_OK;
 }
 
+/* Folded ranks are walked by all, unless they are very many. */
+static bool is_walked_by_few(const contest *c, const hki_algorithm *algorithm)
+{
+    const hki_call *call = &c->question->call;
+    hki_alike alike = hki_sample_alike(algorithm, call);
+    bool folded = alike == HKI_ALIKE_IN_PAIRS && (call->ranks & (call->ranks - 1)) != 0;
+    return (alike != HKI_UNLIKE && !folded) || hki_price_is_sum(c->model.cluster, algorithm, call, c->question->bytes);
+}
+
 static hk_status find_bound(contest *c, entrant *e)
 {
     const hki_algorithm *algorithm = e->candidate->algorithm;
     hki_lower_bound bound;
     HK_TRY(hki_lower_bound_find(&c->model, algorithm, &c->question->call, c->question->bytes, &c->writer, &bound));
     e->steps = bound.steps;
-    bool by_few = hki_price_is_sum(c->model.cluster, algorithm, &c->question->call, c->question->bytes) ||
-                  hki_sample_alike(algorithm, &c->question->call) != HKI_UNLIKE;
-    e->walked = by_few ? bound.steps / c->question->call.ranks : bound.steps;
+    e->walked = is_walked_by_few(c, algorithm) ? bound.steps / c->question->call.ranks : bound.steps;
     e->occupied_ps = larger((uint64_t)((double)bound.least_ps * e->sends), c->memory_ps);
     e->least_ps = larger(e->least_ps, e->occupied_ps);
     e->stage = BY_BOUND;
