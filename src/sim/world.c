@@ -235,7 +235,23 @@ void hki_sim_world_free(hki_sim_world *world)
     *world = (hki_sim_world){0};
 }
 
-hk_status hki_sim_world_estimate(const hki_algorithm *algorithm, const hki_call *given, uint64_t *steps)
+static uint64_t pieces(const hki_range *blocks)
+{
+    return blocks->run ? blocks->count / blocks->run : 0;
+}
+
+/* Steps of a schedule, and what its blocks add to them. */
+static uint64_t effort(const hki_schedule *schedule)
+{
+    enum { PIECES_A_STEP = 8 };
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < schedule->step_count; i++)
+        sum += pieces(&schedule->steps[i].source.blocks) / PIECES_A_STEP +
+               pieces(&schedule->steps[i].destination.blocks) / PIECES_A_STEP;
+    return schedule->step_count + sum;
+}
+
+hk_status hki_sim_world_estimate(const hki_algorithm *algorithm, const hki_call *given, uint64_t most, uint64_t *steps)
 {
     enum { SAMPLES = 8 };
     uint64_t sum = 0, root = 0;
@@ -248,10 +264,16 @@ hk_status hki_sim_world_estimate(const hki_algorithm *algorithm, const hki_call 
             continue;
         hki_schedule *schedule = NULL;
         HK_TRY(hki_algorithm_schedule(algorithm, &call, &schedule));
-        sum += i == SAMPLES ? 0 : schedule->step_count;
-        root = schedule->step_count;
-        others += i < SAMPLES;
+        uint64_t found = effort(schedule);
         hki_schedule_free(schedule);
+        if (i == SAMPLES) {
+            root = found;
+            break;
+        }
+        sum += found;
+        others++;
+        if (sum * (call.ranks - 1) / SAMPLES > most)
+            break;
     }
     *steps = root + (others ? sum * (call.ranks - 1) / others : 0);
     return HK_OK;

@@ -51,8 +51,10 @@ hk_status hki_sim_world_make(const hki_cluster *cluster, const hki_algorithm *al
                              const hki_sizes *sizes, uint64_t most_steps, hki_sim_world *world);
 void hki_sim_world_free(hki_sim_world *world);
 
-/* How many steps it would have, from the schedules of a few ranks: the first, the root's, the last and some between. */
-hk_status hki_sim_world_estimate(const hki_algorithm *algorithm, const hki_call *call, uint64_t *steps);
+/* How many steps it would have, from the schedules of a few ranks: the first, the root's, the last and some between.
+ * Blocks that lie apart take their time to bind, too: eight of them count as a step. Looks at fewer ranks where these
+ * tell that it is more than `most`. */
+hk_status hki_sim_world_estimate(const hki_algorithm *algorithm, const hki_call *call, uint64_t most, uint64_t *steps);
 
 /* The rank whose step this is. */
 uint32_t hki_sim_world_rank(const hki_sim_world *world, uint32_t step);

@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+enum { HKI_EXPLAIN_RANKS = 1 << 16 }; /* at most: schedules of as many steps are walked */
+
 /* The command line. */
 typedef struct hki_explain_request {
     hki_collective collective;

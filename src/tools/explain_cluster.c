@@ -16,6 +16,10 @@ static hk_status from_file(const hki_explain_request *request, hki_cluster **clu
 {
     HK_TRY(hki_cluster_read(request->topology, cluster));
     uint32_t found = (*cluster)->rank_count;
+    if (request->ranks == 0 && found > HKI_EXPLAIN_RANKS)
+        return hki_error(HK_ERR_ARGUMENT,
+                         "%s has %u ranks, more than the %u that are explained; --ranks takes the first",
+                         request->topology, found, HKI_EXPLAIN_RANKS);
     if (request->ranks == 0 || request->ranks == found)
         return HK_OK;
     hki_cluster *all = *cluster;

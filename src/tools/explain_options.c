@@ -6,11 +6,11 @@
 #include <getopt.h>
 #include <string.h>
 
-enum { MOST_RANKS = 1 << 24, BYTES_DEFAULT = 1 << 20 };
+enum { MOST_RANKS = HKI_EXPLAIN_RANKS, BYTES_DEFAULT = 1 << 20 };
 
 /* One line an option: name, letter for getopt, what it takes ("" nothing), help. */
 #define OPTIONS(X)                                                                                                     \
-    X("ranks", 'n', "N", "ranks (2; of a file, as many as it has)")                                                    \
+    X("ranks", 'n', "N", "ranks, at most 65536 (2; of a file, as many as it has)")                                     \
     X("bytes", 'b', "N", "size, with K, M, G; of all ranks' blocks where each has one (1M)")                           \
     X("hosts", 'H', "N", "so many equal hosts, over tcp or --transport verbs, instead of this one")                    \
     X("topology", 't', "FILE", "a cluster described by a file")                                                        \

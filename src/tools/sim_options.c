@@ -4,12 +4,12 @@
 
 #include <getopt.h>
 
-enum { MOST_HOSTS = 1 << 24, MOST_TOP = 100000, DEFAULT_TOP = 10, BYTES_DEFAULT = 1 << 20 };
+enum { MOST_HOSTS = 1 << 20, MOST_TOP = 100000, DEFAULT_TOP = 10, BYTES_DEFAULT = 1 << 20 };
 
 /* One line an option: name, letter for getopt, what it takes, help. */
 #define OPTIONS(X)                                                                                                     \
     X("bytes", 'b', "N", "size, with K, M, G; of all ranks' blocks where each has one (1M)")                           \
-    X("hosts", 'H', "N", "hosts (1); of a file, its first N")                                                          \
+    X("hosts", 'H', "N", "hosts (1), at most 1048576 ranks in all; of a file, its first N")                            \
     X("ranks-per-host", 'r', "N", "ranks on each (8); of a file, the first N of each")                                 \
     X("capacity", 'c', "N", "cores of each (as many as ranks)")                                                        \
     X("topology", 't', "FILE", "a cluster described by a file, instead of equal hosts")                                \

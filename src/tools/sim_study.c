@@ -68,6 +68,9 @@ static hk_status make_cluster(hki_sim_study *study)
     if (request->topology)
         return read_cluster(study);
     uint32_t hosts = request->hosts ? request->hosts : HOSTS, each = request->per_host ? request->per_host : PER_HOST;
+    if ((uint64_t)hosts * each > HKI_CLUSTER_FILE_RANKS)
+        return hki_error(HK_ERR_ARGUMENT, "%u hosts of %u ranks: at most %u ranks are simulated", hosts, each,
+                         HKI_CLUSTER_FILE_RANKS);
     uint32_t capacity = request->capacity ? request->capacity : each;
     if (capacity > HKI_TOPOLOGY_PUS_MAX)
         capacity = HKI_TOPOLOGY_PUS_MAX;
@@ -179,7 +182,7 @@ static hk_status estimate(const hki_sim_study *study, hki_sim_candidate *candida
         most = segments_most;
     for (;;) {
         hki_call call = call_of(study, candidate->segments);
-        HK_TRY(hki_sim_world_estimate(candidate->algorithm, &call, steps));
+        HK_TRY(hki_sim_world_estimate(candidate->algorithm, &call, most, steps));
         if (*steps <= most || candidate->segments == 1 || study->request->segments)
             return HK_OK;
         candidate->segments /= 2;

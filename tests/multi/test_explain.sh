@@ -26,6 +26,7 @@ wrong '"allredoce"' allredoce
 wrong '"broadcast" follows' allreduce broadcast
 wrong '"1X"' allreduce --bytes 1X
 wrong --ranks allreduce -n 0
+wrong 65536 allreduce -n 1000000
 wrong 'no multiple' allreduce -n 7 --hosts 2
 wrong '"float31"' allreduce --type float31
 wrong '"plus"' allreduce --op plus

@@ -37,6 +37,11 @@ wrong '"rong"' allreduce --algorithm ring,rong
 wrong 'root 16' broadcast --root 16 --hosts 2
 wrong --topology allreduce --topology cluster.json --capacity 3
 wrong '16777216' allreduce --hosts 16777216 --ranks-per-host 2
+wrong 'at most 1048576 ranks' alltoall --hosts 1000000
+# Where each rank has a block for each other, few steps are much work: refused, and at once.
+status=0
+timeout 60 "$HOCKET_PROGRAM" sim alltoall --hosts 4096 >out 2>err || status=$?
+[ "$status" != 124 ] && grep -q '^bruck .*not simulated: about' out || fail "a large alltoall: $(cat out err)"
 
 # Clusters from files, whole or in part. Reading them takes jansson.
 racks=$SOURCE_DIR/examples/clusters/two_racks.json

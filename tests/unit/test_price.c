@@ -541,6 +541,16 @@ static void calls_with_counts_begin_later(void **state)
     hki_cluster_free(pair);
 }
 
+/* By members: what lies between them may be anything. */
+static void assert_same_price(const hki_price *a, const hki_price *b)
+{
+    const uint64_t left[] = {a->total_ps, a->alpha_ps,   a->beta_ps,       a->gamma_ps, a->contention_ps,
+                             a->rounds,   a->bytes_sent, a->messages_sent, a->effort,   a->floor_ps};
+    const uint64_t right[] = {b->total_ps, b->alpha_ps,   b->beta_ps,       b->gamma_ps, b->contention_ps,
+                              b->rounds,   b->bytes_sent, b->messages_sent, b->effort,   b->floor_ps};
+    assert_memory_equal(left, right, sizeof left);
+}
+
 static void prices_do_not_depend_on_what_was_priced_before(void **state)
 {
     (void)state;
@@ -557,7 +567,7 @@ static void prices_do_not_depend_on_what_was_priced_before(void **state)
             call.in_place = turn == 2 ? HKI_ALIGNED : HKI_SEPARATE;
             assert_int_equal(hki_pricer_price(pricer, ring, &call, HK_FLOAT32, HKI_OPS_ADD, bytes, &price), HK_OK);
             hki_price alone = price_of(&hki_figures_built_in, cluster, ring, &call, bytes, false);
-            assert_memory_equal(&price, &alone, sizeof price);
+            assert_same_price(&price, &alone);
         }
     call = call_of(HKI_COLL_ALLREDUCE, 15, 1);
     call.commutative = false;
