@@ -138,6 +138,8 @@ static hk_status read_reduction(const hki_json *document, const char *name, hki_
     const hki_json *gamma = hki_json_member(document, "gamma_ps_per_kib");
     if (!gamma)
         return HK_OK;
+    if (hki_json_count(gamma) == 0)
+        return wrong(name, "the document", "gamma_ps_per_kib", "list of types");
     for (size_t i = 0; i < hki_json_count(gamma); i++)
         HK_TRY(read_gamma(hki_json_item(gamma, i), name, figures));
     figures->reduce_origin = HKI_TUNED;

@@ -136,6 +136,7 @@ static void nonsense_is_refused_by_name(void **state)
         {HEAD ", \"links\": [{\"class\": \"tcp\", \"ranges\": [{\"alpha_ps\": -1}]}]}", "alpha_ps"},
         {HEAD ", \"links\": [{\"class\": \"tcp\", \"ranges\": [{\"alpha_ps\": 1.5}]}]}", "alpha_ps"},
         {HEAD ", \"gamma_ps_per_kib\": [{\"type\": \"float33\"}]}", "type"},
+        {HEAD ", \"gamma_ps_per_kib\": \"fast\"}", "gamma_ps_per_kib"},
         {HEAD ", \"host\": {}}", "step_ps"},
         {HEAD ", \"host\": {\"step_ps\": 1, \"switch_ps\": 1125899906842624}}", "switch_ps"},
         {HEAD ", \"host\": {\"step_ps\": 1, \"switch_ps\": 1, \"memory_rate\": 1, \"nic_rate\": 0}}", "memory_rate"},
