@@ -41,6 +41,14 @@ static uint64_t reduction_ps(const bound *b, uint64_t bytes)
     return hki_bytes_ps(bytes, b->model->figures->gamma_ps[b->model->type][b->model->operators]);
 }
 
+/* Segments may be short enough for caches. */
+static uint64_t copy_ps(const bound *b, uint64_t bytes)
+{
+    const hki_figures *figures = b->model->figures;
+    uint64_t whole = hki_copy_time(figures, bytes), cached = hki_bytes_ps(bytes, figures->copy_ps);
+    return b->algorithm->segmented && cached < whole ? cached : whole;
+}
+
 static void add_message(bound *b, const hki_step *step, uint32_t rank, uint64_t bytes, load *to)
 {
     const hki_cluster *cluster = b->model->cluster;
@@ -66,7 +74,7 @@ static void add_rank(bound *b, const hki_schedule *schedule)
         const hki_step *step = &schedule->steps[i];
         uint64_t bytes = hki_step_bytes(step, layout, b->sizes.element_bytes);
         if (step->verb == HKI_VERB_COPY)
-            of_rank.core_ps += hki_copy_time(b->model->figures, bytes);
+            of_rank.core_ps += copy_ps(b, bytes);
         else if (step->verb == HKI_VERB_REDUCE)
             of_rank.core_ps += (step->source_count - 1) * reduction_ps(b, bytes);
         else if (bytes)

@@ -153,11 +153,37 @@ static void few_prices_choose_as_well_as_all(void **state)
     assert_true(of.worse <= of.all / 100);
 }
 
+/* Segments whose copies stay in caches are not ruled out by what copying all at once takes. */
+static void copies_of_segments_are_not_overrated(void **state)
+{
+    (void)state;
+    const place pair = {1, 2, 2, 0, false};
+    hki_cluster *cluster = cluster_of(&pair);
+    hki_figures figures = hki_figures_built_in;
+    hki_wishes none = {0};
+    figures.copy_ps = 7668;
+    figures.copy_far_ps = 60000;
+    for (uint64_t bytes = 1 << 20; bytes <= 4 << 20; bytes *= 2) {
+        hki_question question = question_of(cluster, HKI_COLL_SCAN, bytes);
+        hki_candidate found[2][HKI_CANDIDATES_MOST];
+        for (int fully = 0; fully < 2; fully++) {
+            uint32_t count;
+            hki_pricer *pricer = NULL;
+            assert_int_equal(hki_pricer_new(cluster, &figures, &pricer), HK_OK);
+            assert_int_equal(hki_candidates_find(pricer, &none, &question, fully, found[fully], &count), HK_OK);
+            hki_pricer_free(pricer);
+        }
+        assert_true(found[0][0].price.total_ps <= found[1][0].price.total_ps / 100 * 102);
+    }
+    hki_cluster_free(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_takes_less_than_its_bound),
         cmocka_unit_test(few_prices_choose_as_well_as_all),
+        cmocka_unit_test(copies_of_segments_are_not_overrated),
     };
     return cmocka_run_group_tests_name("contest", tests, NULL, NULL);
 }
