@@ -9,13 +9,13 @@
 enum {
     TRIES_MOST = 4,     /* 1, 4, 16, 64 segments */
     FORM_PERCENT = 75,  /* of the textbook's form, which a walk may be quicker than, is a bound */
-    WORTH_PERCENT = 98, /* of a price: what cannot be less is not worth a walk */
+    WORTH_PERCENT = 95, /* of a price, which is no more exact: what cannot be less is not worth a walk */
     DELAY_STEPS = 1024  /* of two bounds that are equal, what is so many steps longer comes as if twice as much */
 };
 
 /* What is told of more segments is no bound: some prices are a fifth lower, most are higher. The more steps a try
  * walks, the more it has to promise, and the later it comes. Fitted to choices among 8 to 256 ranks, so that they are
- * what all prices would make them, or within 2 % of it. */
+ * what all prices would make them, or within 5 % of it. */
 typedef struct effort {
     uint64_t steps;
     uint32_t percent; /* of what is told */

@@ -191,13 +191,13 @@ static void what_is_not_walked_is_hardly_ever_the_best(void **state)
                     double chosen = best(&at, collective, sizes[k]);
                     double least = best_of(&at, collective, sizes[k], true);
                     cases++;
-                    worse += chosen > least * 1.03;
+                    worse += chosen > least * 1.05;
                     expect_at_most(chosen, least, 1.25, hki_collective_name(collective), &at, sizes[k]);
                 }
             leave(&at);
         }
     if (worse > cases / 100)
-        fail_msg("%u of %u choices are not the best by more than 3 %%", worse, cases);
+        fail_msg("%u of %u choices are not the best by more than 5 %%", worse, cases);
 }
 
 int main(void)
