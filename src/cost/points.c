@@ -81,17 +81,18 @@ static hk_status fit_samples(const hki_tune_points *points, uint32_t link, link_
 }
 
 /* The worst quality of a fit's ranges, if it is so bad that the fit says nothing: half of the measurements are off by
- * more than half, or β may be anything where it is most of a message's time. samples = 0: it is not. */
+ * more than half, or β may even be 0 where it is most of a message's time. A link that is shaped lets bursts pass, and
+ * is told of well enough by a β that is off by half. samples = 0: it is not. */
 static hki_fit_quality find_doubt(const link_fit *fit)
 {
-    static const double too_far = 0.5;
+    static const double too_far = 0.5, too_vague = 1;
     hki_fit_quality worst = {.samples = 0};
     for (uint32_t i = 0; i < fit->figures.ranges; i++) {
         const hki_range_figures *range = &fit->figures.range[i];
         const hki_fit_quality *quality = &fit->quality[i];
         uint64_t longest = i + 1 < fit->figures.ranges ? range->upto : fit->longest;
         bool by_bytes = hki_bytes_ps(longest, range->beta_ps) > range->alpha_ps;
-        if (quality->residual <= too_far && !(by_bytes && quality->confidence > too_far))
+        if (quality->residual <= too_far && !(by_bytes && quality->confidence > too_vague))
             continue;
         worst.samples += quality->samples;
         worst.residual = fmax(worst.residual, quality->residual);
