@@ -358,7 +358,8 @@ static bool on_head(hki_channel *channel, hk_arrival *arrival)
     uint32_t token = arrival->frame.communicator;
     hki_transfer *transfer = find_headless(channel, token);
     hki_unexpected *record = transfer ? NULL : find_announcement(channel, token);
-    if (arrival->bytes != HKI_HEAD_BYTES || (transfer && transfer->bytes < HKI_HEAD_BYTES)) {
+    uint64_t message = transfer ? transfer->bytes : record ? record->bytes : UINT64_MAX;
+    if (arrival->bytes != HKI_HEAD_BYTES || message <= HKI_HEAD_BYTES) {
         hki_channel_fail(channel, HK_ERR_TRANSPORT, "peer sent a beginning that is not its message's");
         return false;
     }

@@ -25,10 +25,15 @@ typedef struct scene {
     hk_status status;
 } scene;
 
+static void on_loss(void *context, hki_channel *channel, hk_status status, const char *reason)
+{
+    (void)context, (void)channel, (void)status, (void)reason;
+}
+
 static void begin(scene *s)
 {
     memset(s, 0, sizeof *s);
-    const hki_listener listener = {.context = s};
+    const hki_listener listener = {.context = s, .lost = on_loss};
     const hk_transport_limits limits = {.eager_bytes = 65536, .piece_bytes = LARGE, .get_bytes = SIZE_MAX};
     assert_int_equal(hki_endpoint_open(&s->endpoint, 2, 0, &listener), HK_OK);
     s->channel = &s->endpoint.channels[1];
@@ -81,12 +86,17 @@ static void send_one(scene *s)
     hki_point_send(&s->matcher, s->channel, transfer);
 }
 
-static void announcement_arrives(scene *s)
+static void announcement_of(scene *s, uint64_t bytes)
 {
     hk_frame frame = {.kind = HKI_FRAME_POINT_ANNOUNCE, .communicator = COMMUNICATOR, .operation = TAG};
-    s->announcement = (hki_announcement){.bytes = LARGE, .token = TOKEN};
+    s->announcement = (hki_announcement){.bytes = bytes, .token = TOKEN};
     script_arrival(&s->link, frame, &s->announcement, sizeof s->announcement, sizeof s->announcement);
     assert_true(hki_channel_drain(s->channel));
+}
+
+static void announcement_arrives(scene *s)
+{
+    announcement_of(s, LARGE);
 }
 
 static void head_arrives(scene *s, size_t here)
@@ -273,6 +283,24 @@ static void a_head_that_nobody_wants_is_dropped(void **state)
     }
 }
 
+/* Nor would the receive ever end: whoever sends such a thing is not to be trusted any more. */
+static void a_head_that_is_all_of_its_message_or_more_is_refused(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 4; round++) {
+        scene s;
+        begin(&s);
+        if (round & 1)
+            receive(&s, LARGE);
+        announcement_of(&s, round & 2 ? HKI_HEAD_BYTES : 10);
+        head_arrives(&s, HKI_HEAD_BYTES);
+        assert_true(s.channel->lost);
+        assert_int_equal(s.ended, round & 1);
+        assert_int_equal(s.status, round & 1 ? HK_ERR_TRANSPORT : HK_OK);
+        end(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +309,7 @@ int main(void)
         cmocka_unit_test(of_a_message_that_is_too_long_the_beginning_is_received),
         cmocka_unit_test(credit_for_a_head_goes_back_once),
         cmocka_unit_test(a_head_that_nobody_wants_is_dropped),
+        cmocka_unit_test(a_head_that_is_all_of_its_message_or_more_is_refused),
     };
     return cmocka_run_group_tests_name("msg_heads", tests, NULL, NULL);
 }
