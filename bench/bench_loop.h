@@ -66,6 +66,7 @@ typedef struct hki_bench_result {
     char why[192];                         /* what speaks for the algorithm; "" = unknown */
     double predicted_us;                   /* of one call; 0 = unknown */
     double simulated_us;                   /* the same, by the simulator; with --regret */
+    double state;                          /* of the machine meanwhile: see bench_state.h; 0 = unknown */
     const struct hki_bench_regret *regret; /* of --regret; NULL otherwise */
 } hki_bench_result;
 

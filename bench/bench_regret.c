@@ -1,6 +1,7 @@
 #include "bench/bench_regret.h"
 
 #include "bench/bench_inspect.h"
+#include "bench/bench_state.h"
 #include "cost/select.h"
 
 #include <stdlib.h>
@@ -205,12 +206,15 @@ bool hki_bench_regrets_add(hki_bench_regrets *regrets, const hki_bench_regret *r
     double measured = result->time.p50;
     if (regrets->count == regrets->room) {
         long room = 2 * regrets->room + 64;
-        if (!grow(&regrets->values, room) || !grow(&regrets->ratios, room) || !grow(&regrets->simulated, room))
+        if (!grow(&regrets->values, room) || !grow(&regrets->ratios, room) || !grow(&regrets->simulated, room) ||
+            !grow(&regrets->tuned, room))
             return false;
         regrets->room = room;
     }
     regrets->values[regrets->count] = regret->value;
     regrets->ratios[regrets->count] = measured > 0 ? result->predicted_us / measured : 0;
+    if (hki_bench_state_is_tuned(result->state))
+        regrets->tuned[regrets->in_state++] = regrets->ratios[regrets->count];
     regrets->count++;
     if (result->simulated_us > 0 && measured > 0)
         regrets->simulated[regrets->simulations++] = result->simulated_us / measured;
@@ -240,6 +244,18 @@ static accuracy judge_ratios(double *ratios, size_t count)
     return found;
 }
 
+static void print_state(FILE *out, hki_bench_regrets *regrets)
+{
+    if (regrets->again == 0 && regrets->in_state == regrets->count)
+        return;
+    accuracy tuned = judge_ratios(regrets->tuned, (size_t)regrets->in_state);
+    fprintf(
+        out,
+        "# the machine was in another state than its figures in %ld of %ld cells (%ld were measured again for that); "
+        "in the others predicted / measured: median %.2f, within %.1f ... %.1f in %.0f %%\n",
+        regrets->count - regrets->in_state, regrets->count, regrets->again, tuned.median, low, high, tuned.within);
+}
+
 void hki_bench_regrets_print(FILE *out, hki_bench_regrets *regrets)
 {
     size_t count = (size_t)regrets->count;
@@ -255,6 +271,7 @@ void hki_bench_regrets_print(FILE *out, hki_bench_regrets *regrets)
             "predicted %.0f %%, simulated %.0f %%\n",
             simulated.median, low, high, simulated.within, regrets->simulations, 100 * predicted.off,
             100 * simulated.off);
+    print_state(out, regrets);
     fprintf(
         out,
         "# regret over %zu cells: median %.1f %%, 90th percentile %.1f %%, most %.1f %%; predicted / measured: median "
@@ -269,5 +286,6 @@ void hki_bench_regrets_free(hki_bench_regrets *regrets)
     free(regrets->values);
     free(regrets->ratios);
     free(regrets->simulated);
+    free(regrets->tuned);
     *regrets = (hki_bench_regrets){0};
 }

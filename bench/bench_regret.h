@@ -44,13 +44,17 @@ typedef struct hki_bench_regrets {
     double *values;    /* of each cell */
     double *ratios;    /* predicted / measured */
     double *simulated; /* simulated / measured */
+    double *tuned;     /* as `ratios`, of the cells that were measured in the state of the figures: bench_state.h */
     long count, room;
     long simulations; /* of the cells, so many could be simulated */
+    long in_state;    /* … and so many were measured in that state */
+    long again;       /* cells that were measured more than once for that; for the caller to count */
 } hki_bench_regrets;
 
 /* False: no memory. */
 bool hki_bench_regrets_add(hki_bench_regrets *regrets, const hki_bench_regret *regret, const hki_bench_result *result);
-/* "regret: median 0.0 %, 90th percentile 4.1 %, ...", and how far off prediction and simulation were. */
+/* "regret: median 0.0 %, 90th percentile 4.1 %, ...", how far off prediction and simulation were, and what the state of
+ * the machine had to do with it. */
 void hki_bench_regrets_print(FILE *out, hki_bench_regrets *regrets);
 void hki_bench_regrets_free(hki_bench_regrets *regrets);
 

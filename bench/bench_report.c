@@ -99,6 +99,8 @@ void hki_bench_cell_json(FILE *out, const char *library, const char *transport, 
     if (result->regret != NULL) {
         comma(out);
         hki_bench_json_number(out, "simulated_us", result->simulated_us > 0 ? result->simulated_us : NAN);
+        comma(out);
+        hki_bench_json_number(out, "state", result->state > 0 ? result->state : NAN);
         rivals_json(out, result->regret);
     }
     fputc('}', out);

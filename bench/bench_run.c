@@ -5,6 +5,7 @@
 #include "bench/bench_json.h"
 #include "bench/bench_regret.h"
 #include "bench/bench_report.h"
+#include "bench/bench_state.h"
 #include "dtype/dtype.h"
 
 #include <errno.h>
@@ -32,6 +33,7 @@ typedef struct run {
     hk_comm *comm;
     hki_bench_regret *regret; /* with --regret: of the cell that is measured */
     hki_bench_regrets regrets;
+    hki_bench_state state;
 } run;
 
 /* ---- output ------------------------------------------------------------------------------------------------- */
@@ -173,12 +175,42 @@ static hki_bench_request request_for(const run *r, hki_bench_kind kind, uint64_t
     return request;
 }
 
+/* All candidates, and the state of the machine before and after: the one that is less like that of the figures. */
+static bool measure_rivals(run *r, const hki_bench_cell *cell, hki_bench_result *result)
+{
+    double before, after;
+    if (!hki_bench_state_probe(&r->state, &before) ||
+        hki_bench_regret_measure(r->comm, &r->library, cell, &r->options->effort, &r->buffers, r->regret, result) !=
+            0 ||
+        !hki_bench_state_probe(&r->state, &after))
+        return false;
+    result->state = hki_bench_state_is_tuned(before) ? after : before;
+    return true;
+}
+
+/* Again, if the machine was in another state than its figures, and comes back. */
+static bool measure_regret(run *r, const hki_bench_cell *cell, hki_bench_result *result)
+{
+    enum { ATTEMPTS = 4 };
+    for (int attempt = 0;; attempt++) {
+        bool back = false;
+        if (!measure_rivals(r, cell, result))
+            return false;
+        if (hki_bench_state_is_tuned(result->state) || attempt + 1 == ATTEMPTS)
+            return true;
+        if (!hki_bench_state_await(&r->state, r->options->effort.box, &back))
+            return false;
+        if (!back)
+            return true;
+        r->regrets.again += attempt == 0;
+    }
+}
+
 static bool measure_cell(run *r, const hki_bench_cell *cell, hki_bench_result *result)
 {
-    const hki_bench_effort *effort = &r->options->effort;
     if (r->regret == NULL)
-        return hki_bench_measure(&r->library, cell, effort, &r->buffers, result) == 0;
-    return hki_bench_regret_measure(r->comm, &r->library, cell, effort, &r->buffers, r->regret, result) == 0;
+        return hki_bench_measure(&r->library, cell, &r->options->effort, &r->buffers, result) == 0;
+    return measure_regret(r, cell, result);
 }
 
 static bool run_cell(run *r, const hki_bench_request *request)
@@ -339,9 +371,11 @@ int hki_bench_run(hk_comm *comm, const hki_bench_options *options)
         return 1;
     begin_output(&r);
     r.regret = options->regret ? calloc(1, sizeof *r.regret) : NULL;
-    bool done = (r.regret != NULL || !options->regret) && run_all(&r);
+    bool done = (r.regret != NULL || !options->regret) && (!options->regret || hki_bench_state_open(comm, &r.state)) &&
+                run_all(&r);
     done &= end_output(&r);
     free(r.regret);
+    done &= hki_bench_state_close(&r.state);
     hki_bench_regrets_free(&r.regrets);
     hki_bench_buffers_free(&r.library, &r.buffers);
     done &= pacer == NULL || hk_comm_free(pacer) == HK_OK;

@@ -28,7 +28,7 @@ static void usage(FILE *out)
         "Jobs on this machine then find the figures in the user's cache; others by HOCKET_TUNING=FILE.\n\n"
         "  -n, --ranks N      ranks of a pair's job: 2, and nothing else without a launcher\n"
         "  --transport T      shm, tcp, or shm,tcp (both)\n"
-        "  --quick            a few seconds instead of some ten: fewer samples\n"
+        "  --quick            a few seconds instead of some twenty: fewer samples\n"
         "  -o, --output FILE  where to write (the user's cache)\n"
         "  --points WHAT      print what was measured, as lines, and fit nothing: pairs, turns, together;\n"
         "                     under a launcher only\n",

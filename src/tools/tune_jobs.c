@@ -1,10 +1,12 @@
 /*
  * The jobs that `hocket tune` starts on this host: for shared memory two ranks at each distance that the machine offers
  * between its CPUs, for tcp two ranks, then more ranks than CPUs, and all CPUs at once. Each job is `hocket run …
- * hocket tune --points`, confined to the CPUs that it is about, and prints points as lines.
+ * hocket tune --points`, confined to the CPUs that it is about, and prints points as lines. Pairs are measured in
+ * several passes: see tune_passes.h.
  */
 #include "tools/tune.h"
 
+#include "tools/tune_passes.h"
 #include "topo/topology.h"
 
 #include <errno.h>
@@ -28,8 +30,9 @@ typedef struct schedule {
     const hki_tune_options *options;
     plan plans[MOST_JOBS];
     uint32_t count, now;
+    uint32_t runs, run; /* of jobs, those of all passes counted */
     char self[SELF];
-    hki_tune_points *points;
+    hki_tune_points *points; /* where the job's points go */
 } schedule;
 
 /* ---- what there is to measure ---- */
@@ -126,14 +129,14 @@ static void show_progress(const schedule *s, uint32_t done, uint32_t all)
     static const char bar[WIDTH + 1] = "##############################";
     if (!isatty(STDERR_FILENO))
         return;
-    int filled = (int)((double)WIDTH * (s->now + (all ? (double)done / all : 0)) / s->count);
-    fprintf(stderr, "\r[%-*.*s] %u/%u %-40.40s", WIDTH, filled, bar, s->now + 1, s->count, s->plans[s->now].name);
+    int filled = (int)((double)WIDTH * (s->run + (all ? (double)done / all : 0)) / s->runs);
+    fprintf(stderr, "\r[%-*.*s] %u/%u %-40.40s", WIDTH, filled, bar, s->run + 1, s->runs, s->plans[s->now].name);
 }
 
 static void begin_progress(const schedule *s)
 {
     if (!isatty(STDERR_FILENO))
-        fprintf(stderr, "hocket tune: %u of %u: %s\n", s->now + 1, s->count, s->plans[s->now].name);
+        fprintf(stderr, "hocket tune: %u of %u: %s\n", s->run + 1, s->runs, s->plans[s->now].name);
     show_progress(s, 0, 1);
 }
 
@@ -232,6 +235,43 @@ static bool run_job(schedule *s)
     return follow_job(s, child, ends[0]);
 }
 
+/* The jobs from..to-1, in that order. */
+static bool run_jobs(schedule *s, uint32_t from, uint32_t to)
+{
+    for (s->now = from; s->now < to; s->now++, s->run++)
+        if (!run_job(s))
+            return false;
+    return true;
+}
+
+/* All kinds of pairs by turns, so that each kind is measured over as long a time as there is. */
+static bool run_pairs(schedule *s, uint32_t pairs, hki_tune_points *points)
+{
+    hki_tune_passes *passes = calloc(1, sizeof *passes);
+    if (!passes) {
+        fprintf(stderr, "hocket tune: no memory for points\n");
+        return false;
+    }
+    bool good = true;
+    for (passes->count = 0; passes->count < HKI_TUNE_PASSES && good; passes->count++) {
+        s->points = &passes->points[passes->count];
+        good = run_jobs(s, 0, pairs);
+    }
+    s->points = points;
+    end_progress();
+    good = good && hki_tune_passes_merge(passes, points, stderr) == HK_OK;
+    free(passes);
+    return good;
+}
+
+static uint32_t count_pairs(const schedule *s)
+{
+    uint32_t pairs = 0;
+    while (pairs < s->count && s->plans[pairs].task == HKI_TUNE_PAIRS)
+        pairs++;
+    return pairs;
+}
+
 bool hki_tune_jobs(const hki_tune_options *options, hki_tune_points *points)
 {
     schedule s = {.options = options, .points = points};
@@ -242,13 +282,13 @@ bool hki_tune_jobs(const hki_tune_options *options, hki_tune_points *points)
     }
     if (!plan_all(&s))
         return false;
-    if (s.count == 0 || s.plans[0].task != HKI_TUNE_PAIRS) {
+    uint32_t pairs = count_pairs(&s);
+    if (pairs == 0) {
         fprintf(stderr, "hocket tune: links are measured between two CPUs, and only one may be used here\n");
         return false;
     }
-    bool good = true;
-    for (s.now = 0; s.now < s.count && good; s.now++)
-        good = run_job(&s);
+    s.runs = HKI_TUNE_PASSES * pairs + s.count - pairs;
+    bool good = run_pairs(&s, pairs, points) && run_jobs(&s, pairs, s.count);
     end_progress();
     return good;
 }

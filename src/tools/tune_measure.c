@@ -117,7 +117,7 @@ static hki_bench_request request_for(const duet *d, const hki_tune_point *point)
 /* Of what takes milliseconds there would be a few samples only. */
 static hki_bench_effort effort_for(const job *j, const hki_tune_point *point)
 {
-    return (hki_bench_effort){.box = (j->quick ? 0.005 : 0.03) * (point->data ? 4 : 1), .warmup = -1};
+    return (hki_bench_effort){.box = (j->quick ? 0.005 : 0.02) * (point->data ? 4 : 1), .warmup = -1};
 }
 
 /* Measures one point among the ranks of d, and adds it: of its samples the lower quartile, since what disturbs a call

@@ -34,7 +34,7 @@ done
     >three.txt 2>err || fail "three ranks: $(cat err)"
 "$HOCKET_PROGRAM" info --algorithms >algorithms.txt
 python3 - <<'PYTHON' || fail "the results"
-import json
+import json, os
 for name in ("shm", "tcp", "three"):
     cells = json.load(open(name + ".json"))["cells"]
     kinds = {cell["collective"] for cell in cells}
@@ -46,6 +46,8 @@ for name in ("shm", "tcp", "three"):
         assert chosen["algorithm"] == cell["algorithm"] and cell["why"].startswith(cell["algorithm"]), cell
         assert cell["predicted_us"] > 0 and abs(cell["predicted_us"] - chosen["predicted_us"]) < 1e-3 * cell["predicted_us"]
         assert cell["simulated_us"] > 0, cell
+        assert cell["state"] is None or cell["state"] > 0, cell # none where ranks share CPUs
+        assert name == "three" or os.cpu_count() < 2 or cell["state"], cell
         assert name == "three" or abs(cell["simulated_us"] / cell["predicted_us"] - 1) < 0.2, cell # the same rules
         assert len({(one["algorithm"], one["segments"]) for one in candidates}) == len(candidates), candidates
         assert cell["collective"] != "allreduce" or len(candidates) > 8, candidates

@@ -1,5 +1,6 @@
 /* Judging choices: the best is picked on odd rounds and timed on even ones; what cannot be told apart is equal. */
 #include "bench/bench_regret.h"
+#include "bench/bench_state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -113,12 +114,46 @@ static void cells_are_summed_up(void **state)
     free(regret);
 }
 
+/* A quarter of the cells while a barrier takes four times as long as figures say: told apart, and nothing left out. */
+static void cells_in_another_state_are_told_apart(void **state)
+{
+    (void)state;
+    hki_bench_regrets regrets = {.again = 7};
+    hki_bench_regret *regret = make(1);
+    char text[1024];
+    for (int i = 0; i < 40; i++) {
+        hki_bench_result result = {.time = {.p50 = i < 10 ? 40 : 10}, .predicted_us = 9, .state = i < 10 ? 4 : 1.1};
+        assert_true(hki_bench_regrets_add(&regrets, regret, &result));
+    }
+    FILE *out = fmemopen(text, sizeof text, "w");
+    hki_bench_regrets_print(out, &regrets);
+    fclose(out);
+    assert_non_null(strstr(text, "another state than its figures in 10 of 40 cells (7 were measured again for that)"));
+    assert_non_null(strstr(text, "in the others predicted / measured: median 0.90, within 0.7 ... 1.5 in 100 %"));
+    assert_non_null(strstr(text, "over 40 cells"));
+    assert_non_null(strstr(text, "within 0.7 ... 1.5 in 75 % of the cells"));
+    hki_bench_regrets_free(&regrets);
+    free(regret);
+}
+
+static void states_are_alike_within_what_prices_are_exact_to(void **state)
+{
+    (void)state;
+    assert_true(hki_bench_state_is_tuned(1) && hki_bench_state_is_tuned(1.3) && hki_bench_state_is_tuned(0.8));
+    assert_true(hki_bench_state_is_tuned(0)); /* unknown */
+    assert_false(hki_bench_state_is_tuned(1.5) || hki_bench_state_is_tuned(4) || hki_bench_state_is_tuned(0.25));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(medians_have_intervals),   cmocka_unit_test(a_better_rival_is_regretted),
-        cmocka_unit_test(equals_are_not_regretted), cmocka_unit_test(luck_is_not_regretted),
+        cmocka_unit_test(medians_have_intervals),
+        cmocka_unit_test(a_better_rival_is_regretted),
+        cmocka_unit_test(equals_are_not_regretted),
+        cmocka_unit_test(luck_is_not_regretted),
         cmocka_unit_test(cells_are_summed_up),
+        cmocka_unit_test(cells_in_another_state_are_told_apart),
+        cmocka_unit_test(states_are_alike_within_what_prices_are_exact_to),
     };
     return cmocka_run_group_tests_name("bench_regret", tests, NULL, NULL);
 }
