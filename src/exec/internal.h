@@ -39,4 +39,7 @@ static inline bool hki_engine_idle(const hki_engine *engine)
     return hki_list_empty(&engine->lines) && hki_list_empty(&engine->graphs) && hki_list_empty(&engine->runnable);
 }
 
+/* Whether polls may be system calls: those of all transports but shared memory. */
+bool hki_engine_polls_system(const hki_engine *engine);
+
 #endif

@@ -95,7 +95,11 @@ static __attribute__((noinline)) hki_line poll_on(hki_task *task)
 {
     const hki_engine *engine = task->engine;
     hki_line line = HKI_LINE_WAITING;
-    for (uint32_t spins = 0; line == HKI_LINE_WAITING && spins < engine->patience.spins; spins++) {
+    enum { SYSTEM_SPINS = 64 }; /* a wait gives way between so many */
+    uint32_t most = engine->patience.spins;
+    if (most > SYSTEM_SPINS && hki_engine_polls_system(engine))
+        most = SYSTEM_SPINS;
+    for (uint32_t spins = 0; line == HKI_LINE_WAITING && spins < most; spins++) {
         if (!hki_engine_idle(engine) || !hki_list_empty(&engine->endpoint->working) || engine->attention)
             break;
         line = hki_line_advance(task);
