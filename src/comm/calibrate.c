@@ -99,6 +99,22 @@ static hk_status measure_point(work *w, hki_tune_series series, uint64_t bytes, 
 
 /* ---- a link ---- */
 
+/* What a network sustains, by messages as long as those of the last two points, an exchange and a stream: of which the
+ * next is always the last but one. */
+static hk_status measure_lasting(work *w, hki_tune_points *points)
+{
+    static const double window_us = 60e3;
+    for (int i = 0; i < 2; i++) {
+        hki_tune_point point = points->items[points->count - 2];
+        bool both = point.series == HKI_TUNE_EXCHANGE;
+        HK_TRY(hki_duet_sustain(&w->duet, (hki_tune_series)point.series, both ? HK_IN_PLACE : w->send, w->recv,
+                                point.bytes, point.us, window_us, &point.us));
+        point.series = both ? HKI_TUNE_LASTING_EXCHANGE : HKI_TUNE_LASTING_STREAM;
+        HK_TRY(hki_tune_point_add(points, &point));
+    }
+    return HK_OK;
+}
+
 static hk_status measure_sizes(work *w, hki_link_class link, hki_tune_points *points)
 {
     double longest = 0;
@@ -109,6 +125,8 @@ static hk_status measure_sizes(work *w, hki_link_class link, hki_tune_points *po
             HK_TRY(hki_tune_point_add(points, &point));
             longest = point.us > longest ? point.us : longest;
         }
+    if (link > HKI_LINK_LOOPBACK)
+        HK_TRY(measure_lasting(w, points));
     const hki_tune_point limit = {.series = HKI_TUNE_LIMIT, .link = link, .bytes = hki_duet_eager_limit(&w->duet)};
     return hki_tune_point_add(points, &limit);
 }

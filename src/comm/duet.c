@@ -1,6 +1,7 @@
 #include "comm/duet.h"
 
 #include "algo/algo.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 static void force_one_round(hk_comm *comm, bool force)
@@ -41,6 +42,35 @@ hk_status hki_duet_call(const hki_duet *duet, hki_tune_series series, void *send
         return hk_allgather(send, recv, count, type, duet->comm);
     HK_TRY(broadcast(duet->comm, 0, send, recv, count, type));
     return series == HKI_TUNE_ONE_WAY ? broadcast(duet->back, 1, send, recv, count, type) : HK_OK;
+}
+
+static hk_status repeat(const hki_duet *duet, hki_tune_series series, void *send, void *recv, uint64_t bytes,
+                        uint32_t times)
+{
+    for (uint32_t i = 0; i < times; i++)
+        HK_TRY(hki_duet_call(duet, series, send, recv, bytes, HK_UINT8));
+    return HK_OK;
+}
+
+static uint32_t calls_for(double us, double message_us, uint32_t least)
+{
+    enum { MOST = 1 << 20 };
+    double calls = message_us > 0 ? us / message_us : MOST;
+    return calls < least ? least : calls < MOST ? (uint32_t)calls : MOST;
+}
+
+hk_status hki_duet_sustain(const hki_duet *duet, hki_tune_series series, void *send, void *recv, uint64_t bytes,
+                           double message_us, double window_us, double *us)
+{
+    uint32_t counted = calls_for(window_us, message_us, 2);
+    HK_TRY(hk_barrier(duet->comm));
+    HK_TRY(repeat(duet, series, send, recv, bytes, calls_for(window_us / 2, message_us, 1)));
+    uint64_t start = hki_now();
+    HK_TRY(repeat(duet, series, send, recv, bytes, counted));
+    double each = (double)(hki_now() - start) / 1e3 / counted;
+    HK_TRY(hk_allreduce(HK_IN_PLACE, &each, 1, HK_FLOAT64, HK_MAX, duet->comm));
+    *us = each;
+    return HK_OK;
 }
 
 uint64_t hki_duet_eager_limit(const hki_duet *duet)

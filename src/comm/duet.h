@@ -29,6 +29,13 @@ hk_status hki_duet_close(hki_duet *duet);
 hk_status hki_duet_call(const hki_duet *duet, hki_tune_series series, void *send, void *recv, uint64_t count,
                         hk_type type);
 
+/* Microseconds of one of many such messages in a row, of the slower rank, once the link has nothing left that it saved
+ * up while it was idle: one that is shaped by a token bucket lets bursts pass at another rate than it sustains. For
+ * about window_us after half as much that is not counted; message_us: what such a message took so far, alike on both
+ * ranks. Two messages are counted at least. *us is the same on both ranks. Errors as those of collectives. */
+hk_status hki_duet_sustain(const hki_duet *duet, hki_tune_series series, void *send, void *recv, uint64_t bytes,
+                           double message_us, double window_us, double *us);
+
 /* The largest message between the two that goes eager, in bytes. */
 uint64_t hki_duet_eager_limit(const hki_duet *duet);
 

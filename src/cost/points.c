@@ -28,6 +28,8 @@ typedef struct link_samples {
     hki_fit_sample items[HKI_FIT_SAMPLES_MOST];
     uint32_t count;
     uint64_t eager; /* the most that goes eager */
+    /* Picoseconds a byte that the link sustains, one way and each way at once; 0: not measured. */
+    double lasting_one_way, lasting_exchange;
 } link_samples;
 
 static hki_fit_sample *sample_of(link_samples *all, uint64_t bytes)
@@ -40,20 +42,57 @@ static hki_fit_sample *sample_of(link_samples *all, uint64_t bytes)
     return &all->items[all->count++];
 }
 
+static void collect_sample(link_samples *all, const hki_tune_point *point)
+{
+    hki_fit_sample *sample = sample_of(all, point->bytes);
+    if (sample)
+        *(point->series == HKI_TUNE_ONE_WAY    ? &sample->one_way_ps
+          : point->series == HKI_TUNE_EXCHANGE ? &sample->exchange_ps
+                                               : &sample->gap_ps) = ps(point->us);
+}
+
 static void collect(const hki_tune_points *points, uint32_t link, link_samples *all)
 {
     *all = (link_samples){.eager = UINT64_MAX};
     for (uint32_t i = 0; i < points->count; i++) {
         const hki_tune_point *point = &points->items[i];
-        if (point->link != link || (point->series > HKI_TUNE_STREAM && point->series != HKI_TUNE_LIMIT))
+        if (point->link != link)
             continue;
-        hki_fit_sample *sample = point->series == HKI_TUNE_LIMIT ? NULL : sample_of(all, point->bytes);
+        if (point->series <= HKI_TUNE_STREAM)
+            collect_sample(all, point);
         if (point->series == HKI_TUNE_LIMIT)
             all->eager = point->bytes;
-        else if (sample)
-            *(point->series == HKI_TUNE_ONE_WAY    ? &sample->one_way_ps
-              : point->series == HKI_TUNE_EXCHANGE ? &sample->exchange_ps
-                                                   : &sample->gap_ps) = ps(point->us);
+        if (point->series == HKI_TUNE_LASTING_STREAM)
+            all->lasting_one_way = point->us * 1e6 / (double)point->bytes;
+        if (point->series == HKI_TUNE_LASTING_EXCHANGE)
+            all->lasting_exchange = point->us * 1e6 / (double)point->bytes;
+    }
+}
+
+static void raise_to(uint64_t *value_ps, double least_ps)
+{
+    if (*value_ps && (double)*value_ps < least_ps)
+        *value_ps = (uint64_t)least_ps;
+}
+
+/* A shaped link (a token bucket) lets what it saved up while it was idle pass faster than what follows. Calls meet a
+ * busy link, on which no message takes less than what the link sustains. Links that are not shaped do not sustain quite
+ * what they do for messages that caches hold, either: that is left as it is. */
+static void take_bursts_out(link_samples *all)
+{
+    static const double faster = 1.5; /* than any cache makes a network */
+    enum { LEAST = 64 << 10 };        /* shorter messages are mostly latency */
+    bool shaped = false;
+    for (uint32_t i = 0; i < all->count; i++) {
+        const hki_fit_sample *sample = &all->items[i];
+        double lasting = all->lasting_one_way * (double)sample->bytes;
+        shaped = shaped || (sample->bytes >= LEAST && faster * (double)sample->one_way_ps < lasting);
+    }
+    for (uint32_t i = 0; i < all->count && shaped; i++) {
+        hki_fit_sample *sample = &all->items[i];
+        raise_to(&sample->one_way_ps, all->lasting_one_way * (double)sample->bytes);
+        raise_to(&sample->exchange_ps, all->lasting_exchange * (double)sample->bytes);
+        raise_to(&sample->gap_ps, all->lasting_one_way * (double)sample->bytes);
     }
 }
 
@@ -70,6 +109,7 @@ static hk_status fit_samples(const hki_tune_points *points, uint32_t link, link_
     if (!all)
         return hki_error(HK_ERR_NO_MEMORY, "no memory for points");
     collect(points, link, all);
+    take_bursts_out(all);
     *fit = (link_fit){.longest = 0};
     hk_status status = HK_OK;
     if (all->count > 0) {
@@ -81,8 +121,7 @@ static hk_status fit_samples(const hki_tune_points *points, uint32_t link, link_
 }
 
 /* The worst quality of a fit's ranges, if it is so bad that the fit says nothing: half of the measurements are off by
- * more than half, or β may even be 0 where it is most of a message's time. A link that is shaped lets bursts pass, and
- * is told of well enough by a β that is off by half. samples = 0: it is not. */
+ * more than half, or β may even be 0 where it is most of a message's time. samples = 0: it is not. */
 static hki_fit_quality find_doubt(const link_fit *fit)
 {
     static const double too_far = 0.5, too_vague = 1;

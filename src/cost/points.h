@@ -10,19 +10,21 @@
 
 /* What a point tells. */
 typedef enum hki_tune_series {
-    HKI_TUNE_ONE_WAY,       /* one message of `bytes` from one rank of a pair to the other */
-    HKI_TUNE_EXCHANGE,      /* one each way at the same time */
-    HKI_TUNE_STREAM,        /* one way, one after another: from one to the next */
-    HKI_TUNE_COPY,          /* `bytes` copied within a rank */
-    HKI_TUNE_REDUCE,        /* `bytes` of `type` reduced with as many by `operators` within a rank */
-    HKI_TUNE_TURNS,         /* an all-reduce of one round among `ranks` ranks that share `cpus` CPUs */
-    HKI_TUNE_TOGETHER,      /* an exchange by all `ranks` / 2 pairs of a host at once */
-    HKI_TUNE_LIMIT,         /* the largest message that goes eager: no time */
-    HKI_TUNE_COUNTS,        /* what a call with a count for each rank takes more than one without */
-    HKI_TUNE_BULK_ONE_WAY,  /* as _ONE_WAY and … */
-    HKI_TUNE_BULK_EXCHANGE, /* … _EXCHANGE, of `data` in all of ranks that share a cache: see bulk.h */
-    HKI_TUNE_COPY_FAR,      /* as _COPY, of more than the caches of a core hold, … */
-    HKI_TUNE_COPY_BULK,     /* … and of more than any does */
+    HKI_TUNE_ONE_WAY,          /* one message of `bytes` from one rank of a pair to the other */
+    HKI_TUNE_EXCHANGE,         /* one each way at the same time */
+    HKI_TUNE_STREAM,           /* one way, one after another: from one to the next */
+    HKI_TUNE_COPY,             /* `bytes` copied within a rank */
+    HKI_TUNE_REDUCE,           /* `bytes` of `type` reduced with as many by `operators` within a rank */
+    HKI_TUNE_TURNS,            /* an all-reduce of one round among `ranks` ranks that share `cpus` CPUs */
+    HKI_TUNE_TOGETHER,         /* an exchange by all `ranks` / 2 pairs of a host at once */
+    HKI_TUNE_LIMIT,            /* the largest message that goes eager: no time */
+    HKI_TUNE_COUNTS,           /* what a call with a count for each rank takes more than one without */
+    HKI_TUNE_BULK_ONE_WAY,     /* as _ONE_WAY and … */
+    HKI_TUNE_BULK_EXCHANGE,    /* … _EXCHANGE, of `data` in all of ranks that share a cache: see bulk.h */
+    HKI_TUNE_COPY_FAR,         /* as _COPY, of more than the caches of a core hold, … */
+    HKI_TUNE_COPY_BULK,        /* … and of more than any does */
+    HKI_TUNE_LASTING_STREAM,   /* as _STREAM and … */
+    HKI_TUNE_LASTING_EXCHANGE, /* … _EXCHANGE, for so long that the link has nothing saved up: see comm/duet.h */
     HKI_TUNE_SERIES
 } hki_tune_series;
 

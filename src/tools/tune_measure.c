@@ -245,6 +245,50 @@ static bool measure_link(job *j, duet *d, uint32_t link)
     return true;
 }
 
+/* ---- what a network sustains ---- */
+
+/* Again, if it took much longer than such messages did before: the link may be shaped, or the machine be busy. */
+static bool take_lasting(job *j, duet *d, hki_tune_point point, double message_us)
+{
+    enum { ATTEMPTS = 3 };
+    static const double window_us = 100e3, noticeable = 1.1;
+    bool both = point.series == HKI_TUNE_LASTING_EXCHANGE;
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        double us;
+        if (hki_duet_sustain(&d->pair, both ? HKI_TUNE_EXCHANGE : HKI_TUNE_STREAM,
+                             both ? HK_IN_PLACE : j->buffers.input, j->buffers.output, point.bytes, message_us,
+                             window_us, &us) != HK_OK)
+            return complain("messages in a row");
+        point.us = attempt == 0 || us < point.us ? us : point.us;
+        if (point.us < noticeable * message_us)
+            break;
+    }
+    return add_point(j, &point);
+}
+
+/* The latest point of a series that was measured of this link. */
+static const hki_tune_point *find_latest(const hki_tune_points *points, hki_tune_series series, uint32_t link)
+{
+    for (uint32_t i = points->count; i-- > 0;)
+        if (points->items[i].series == series && points->items[i].link == link)
+            return &points->items[i];
+    return NULL;
+}
+
+/* By messages as long as were measured. */
+static bool measure_lasting(job *j, duet *d, uint32_t link)
+{
+    const hki_tune_point *stream = find_latest(j->points, HKI_TUNE_STREAM, link),
+                         *exchange = find_latest(j->points, HKI_TUNE_EXCHANGE, link);
+    if (link <= HKI_LINK_LOOPBACK || !stream || !exchange)
+        return true;
+    return take_lasting(j, d, (hki_tune_point){.series = HKI_TUNE_LASTING_STREAM, .link = link, .bytes = stream->bytes},
+                        stream->us) &&
+           take_lasting(j, d,
+                        (hki_tune_point){.series = HKI_TUNE_LASTING_EXCHANGE, .link = link, .bytes = exchange->bytes},
+                        exchange->us);
+}
+
 /* ---- counts ---- */
 
 static bool measure_kind(const job *j, const hki_bench_library *library, hki_bench_kind kind, double *us)
@@ -306,7 +350,7 @@ static bool measure_pair(job *j, hk_comm *comm, uint32_t link)
     bool good = hki_bench_buffers_make(&library, 2 * (size_t)LONGEST_BULK, 2 * (size_t)LONGEST_BULK, &j->buffers);
     if (!good)
         fprintf(stderr, "hocket tune: no memory for buffers\n");
-    good = good && measure_link(j, &d, link) && measure_bulk(j, &d, link);
+    good = good && measure_link(j, &d, link) && measure_lasting(j, &d, link) && measure_bulk(j, &d, link);
     if (link <= HKI_LINK_HOST) /* elsewhere it would not show */
         good = good && measure_counts(j, &d, link);
     hki_bench_buffers_free(&library, &j->buffers);

@@ -20,7 +20,9 @@ static const char *const series_names[HKI_TUNE_SERIES] = {[HKI_TUNE_ONE_WAY] = "
                                                           [HKI_TUNE_BULK_ONE_WAY] = "bulk_one_way",
                                                           [HKI_TUNE_BULK_EXCHANGE] = "bulk_exchange",
                                                           [HKI_TUNE_COPY_FAR] = "copy_far",
-                                                          [HKI_TUNE_COPY_BULK] = "copy_bulk"};
+                                                          [HKI_TUNE_COPY_BULK] = "copy_bulk",
+                                                          [HKI_TUNE_LASTING_STREAM] = "lasting_stream",
+                                                          [HKI_TUNE_LASTING_EXCHANGE] = "lasting_exchange"};
 
 void hki_tune_point_print(FILE *out, const hki_tune_point *point)
 {

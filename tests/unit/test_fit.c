@@ -197,6 +197,50 @@ static void add_link(hki_tune_points *points, uint32_t link, double factor)
         }
 }
 
+/* Points of a link that lets `burst` bytes pass at once after a pause, and 1 KiB each 8 us from then on. */
+static void add_shaped(hki_tune_points *points, uint32_t link, uint64_t burst, double lasting)
+{
+    for (uint64_t bytes = 8; bytes <= 4 << 20; bytes *= 2)
+        for (uint32_t series = HKI_TUNE_ONE_WAY; series <= HKI_TUNE_STREAM; series++) {
+            double slow = bytes > burst ? (double)(bytes - burst) / 1024 * 8 : 0;
+            const hki_tune_point point = {
+                .series = series, .link = link, .bytes = bytes, .us = 10 + (double)bytes / 1024 * 0.4 + slow};
+            assert_int_equal(hki_tune_point_add(points, &point), HK_OK);
+        }
+    for (uint32_t series = HKI_TUNE_LASTING_STREAM; series <= HKI_TUNE_LASTING_EXCHANGE && lasting > 0; series++) {
+        const hki_tune_point point = {.series = series, .link = link, .bytes = 4 << 20, .us = 4096 * lasting};
+        assert_int_equal(hki_tune_point_add(points, &point), HK_OK);
+    }
+}
+
+static uint64_t fit_shaped(uint64_t burst, double lasting, uint64_t bytes)
+{
+    hki_tune_points *points = calloc(1, sizeof *points);
+    hki_tuning *tuning = calloc(1, sizeof *tuning);
+    tuning->figures = hki_figures_built_in;
+    add_shaped(points, HKI_LINK_TCP, burst, lasting);
+    assert_int_equal(hki_tune_fit(points, HKI_TUNED, tuning), HK_OK);
+    assert_int_equal(tuning->figures.link[HKI_LINK_TCP].origin, HKI_TUNED);
+    const hki_range_figures *range = hki_figures_range(&tuning->figures.link[HKI_LINK_TCP], bytes);
+    uint64_t ps = range->alpha_ps + hki_bytes_ps(bytes, range->beta_ps);
+    free(tuning);
+    free(points);
+    return ps;
+}
+
+/* What is told of a link is what it sustains, of all messages that are more than latency; links that are only somewhat
+ * faster in short messages keep that. */
+static void bursts_do_not_count(void **state)
+{
+    (void)state;
+    for (uint64_t bytes = 128 << 10; bytes <= 16 << 20; bytes *= 2) {
+        double us = (double)bytes / 1024 * 8;
+        assert_in_range(fit_shaped(512 << 10, 8, bytes), us * 0.9e6, us * 1.2e6);
+        assert_in_range(fit_shaped(2 << 20, 8, bytes), us * 0.9e6, us * 1.2e6);
+    }
+    assert_int_equal(fit_shaped(UINT64_MAX, 0.5, 256 << 10), fit_shaped(UINT64_MAX, 0, 256 << 10));
+}
+
 static void what_contradicts_itself_is_not_believed(void **state)
 {
     (void)state;
@@ -228,6 +272,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_fitted_is_refused),
         cmocka_unit_test(bulk_is_found_by_how_much_data_there_is),
         cmocka_unit_test(messages_that_wait_are_a_range_of_their_own),
+        cmocka_unit_test(bursts_do_not_count),
         cmocka_unit_test(what_contradicts_itself_is_not_believed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
