@@ -28,7 +28,7 @@ static hki_call call_of(const hk_comm *comm, const hki_bench_cell *cell, hki_col
     bool rooted = hki_bench_traits_of(cell->kind)->rooted;
     return (hki_call){.collective = collective,
                       .ranks = comm->size,
-                      .root = rooted && comm->cluster->levels ? (uint32_t)cell->root : 0,
+                      .root = rooted ? (uint32_t)cell->root : 0,
                       .segments = 1,
                       .commutative = true,
                       .levels = comm->cluster->levels};

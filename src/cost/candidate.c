@@ -162,7 +162,7 @@ static uint32_t list(const hki_pricer *pricer, const hki_wishes *wishes, const h
             candidate->why = "all ranks are equally near each other, so that it would be a flat algorithm over again";
         if (candidate->why)
             candidate->candidacy = HKI_REFUSING;
-        else if (hki_wishes_forbid(wishes, &all[i], question->bytes))
+        else if (hki_wishes_forbid(wishes, &all[i], question->wished_bytes))
             candidate->candidacy = HKI_FORBIDDEN;
         call.segments = hki_candidate_finest(pricer, question, &all[i]);
         if (candidate->candidacy == HKI_PRICED)

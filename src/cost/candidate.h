@@ -31,6 +31,7 @@ typedef struct hki_question {
     hk_type type;
     hki_op_class operators;
     uint64_t bytes;
+    uint64_t wished_bytes; /* by which HOCKET_ALGORITHM goes: of the call itself, where `bytes` stands for a class */
 } hki_question;
 
 /* All algorithms of the call's collective, the best first, those that were not priced last. `fully`: prices those as

@@ -1,7 +1,6 @@
 #include "cost/explain.h"
 
 #include "base/error.h"
-#include "cost/select.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,45 +42,41 @@ const char *hki_choice_reason(const hki_candidate *best, const hki_candidate *ne
     return text;
 }
 
-const char *hki_choice_text(const hki_question *question, const hki_candidate *best, const hki_candidate *next,
-                            char *text, size_t room)
+const char *hki_choice_text(const hki_choice *choice, char *text, size_t room)
 {
+    const hki_question *question = &choice->question;
+    const hki_candidate *all = choice->candidates;
     char reason[HKI_CHOICE_TEXT], size[40] = "";
     if (question->call.collective != HKI_COLL_BARRIER)
         snprintf(size, sizeof size, " of %llu bytes", (unsigned long long)question->bytes);
     snprintf(text, room, "%s%s on %u rank%s: %s", hki_collective_name(question->call.collective), size,
              question->call.ranks, question->call.ranks == 1 ? "" : "s",
-             hki_choice_reason(best, next, reason, sizeof reason));
+             hki_choice_reason(&all[0], choice->count > 1 ? &all[1] : NULL, reason, sizeof reason));
     return text;
 }
 
 /* ---- crossovers ---- */
 
 typedef struct search {
-    hki_pricer *pricer;
-    const hki_wishes *wishes;
-    const hki_question *question;
+    hki_chooser *chooser;
+    const hki_call *call;
+    hk_type type;
+    hki_op_class operators;
     hki_crossover *found;
     uint32_t count;
 } search;
 
 static hk_status look(const search *s, uint32_t size_class, hki_crossover *result)
 {
-    hki_candidate all[HKI_CANDIDATES_MOST];
-    uint32_t count;
+    hki_choice choice;
     uint64_t bytes = hki_size_class_least(size_class);
-    hki_question question = hki_question_of(&s->question->call, s->question->type, s->question->operators, bytes);
-    const hki_algorithm *forced = hki_wishes_forced(s->wishes, question.call.collective, question.bytes);
     *result = (hki_crossover){.bytes = bytes};
-    if (forced) {
-        hki_candidate one = {.algorithm = forced};
-        HK_TRY(hki_candidate_price(s->pricer, &question, 0, &one));
-        *result = (hki_crossover){bytes, forced, one.segments, one.price.total_ps};
+    hk_status status = hki_choose(s->chooser, s->call, s->type, s->operators, bytes, &choice);
+    if (status == HK_ERR_UNSUPPORTED)
         return HK_OK;
-    }
-    HK_TRY(hki_candidates_find(s->pricer, s->wishes, &question, false, all, &count));
-    if (count && all[0].candidacy < HKI_FORBIDDEN)
-        *result = (hki_crossover){bytes, all[0].algorithm, all[0].segments, all[0].price.total_ps};
+    HK_TRY(status);
+    const hki_candidate *best = &choice.candidates[0];
+    *result = (hki_crossover){bytes, best->algorithm, best->segments, best->price.total_ps};
     return HK_OK;
 }
 
@@ -109,15 +104,16 @@ static hk_status note_step(search *s, uint32_t first, uint32_t last)
     return HK_OK;
 }
 
-hk_status hki_crossovers_find(hki_pricer *pricer, const hki_wishes *wishes, const hki_question *question, uint64_t from,
-                              uint64_t to, hki_crossover crossovers[HKI_CROSSOVERS_MOST], uint32_t *count)
+hk_status hki_crossovers_find(hki_chooser *chooser, const hki_call *call, hk_type type, hki_op_class operators,
+                              uint64_t from, uint64_t to, hki_crossover crossovers[HKI_CROSSOVERS_MOST],
+                              uint32_t *count)
 {
     enum { EVERY_CLASS = 256, OCTAVE = 4 };
-    search s = {pricer, wishes, question, crossovers, 0};
-    uint32_t step = question->call.ranks <= EVERY_CLASS ? 1 : OCTAVE;
+    search s = {chooser, call, type, operators, crossovers, 0};
+    uint32_t step = call->ranks <= EVERY_CLASS ? 1 : OCTAVE;
     uint32_t first = hki_size_class(from), last = hki_size_class(to);
     hki_crossover begin;
-    if (question->call.collective == HKI_COLL_BARRIER || hki_size_is_private(question->call.collective))
+    if (call->collective == HKI_COLL_BARRIER || hki_size_is_private(call->collective))
         last = first;
     HK_TRY(look(&s, first, &begin));
     note(&s, &begin);

@@ -10,10 +10,10 @@
 #include "dtype/dtype.h"
 
 /* What was chosen for a class of sizes; index 0: nothing yet. */
-typedef struct choice {
+typedef struct remembered {
     uint8_t index;         /* in hki_algorithms, from 1 */
     uint8_t segments_log2; /* of their number */
-} choice;
+} remembered;
 
 /* The choices for one kind of call. */
 typedef struct table {
@@ -27,7 +27,7 @@ typedef struct table {
     const hki_algorithm *demanded; /* by who measures or tests, with so many segments */
     uint32_t demanded_segments;
     uint32_t zones; /* of sizes for which HOCKET_ALGORITHM asks for different things */
-    choice choices[];
+    remembered choices[];
 } table;
 
 /* An algorithm that is asked for, whatever the settings say. */
@@ -145,6 +145,9 @@ hki_question hki_question_of(const hki_call *call, hk_type type, hki_op_class op
     question.call.rank = 0;
     question.call.segments = 1;
     question.call.in_place = HKI_SEPARATE;
+    if (!call->levels) /* on one host it does not matter who the root is */
+        question.call.root = 0;
+    question.wished_bytes = bytes;
     if (!hki_collective_reduces(call->collective))
         question.operators = HKI_OPS_ADD;
     if (!hki_collective_reduces(call->collective) || !hki_type_valid(type) || (unsigned)type >= HK_TYPE_COUNT)
@@ -162,57 +165,70 @@ static hk_status refuse(const hki_algorithm *algorithm, const hki_question *ques
 }
 
 /* One that was asked for, in its best number of segments or in so many. */
-static hk_status serve_by(hki_chooser *chooser, const hki_question *question, const hki_algorithm *algorithm,
-                          uint32_t segments, hki_candidate *best)
+static hk_status serve_by(hki_chooser *chooser, const hki_algorithm *algorithm, uint32_t segments, hki_choice *choice)
 {
+    hki_candidate *best = &choice->candidates[0];
     *best = (hki_candidate){.algorithm = algorithm, .segments = segments ? segments : 1};
-    if (hki_algorithm_refuses(algorithm, &question->call))
-        return refuse(algorithm, question);
+    choice->forced = true;
+    choice->count = 1;
+    if (hki_algorithm_refuses(algorithm, &choice->question.call))
+        return refuse(algorithm, &choice->question);
     if (segments || !algorithm->segmented)
         return HK_OK;
-    return hki_candidate_price(chooser->pricer, question, 0, best);
-}
-
-/* Once for every class of sizes. */
-static void log_choice(const hki_question *question, const hki_candidate *best, const hki_candidate *next)
-{
-    char text[HKI_CHOICE_TEXT];
-    if (hki_log_wants(HK_LOG_DEBUG))
-        hki_log(HK_LOG_DEBUG, "%s", hki_choice_text(question, best, next, text, sizeof text));
+    return hki_candidate_price(chooser->pricer, &choice->question, 0, best);
 }
 
 /* The best of all; where nothing could be walked, what the textbook promises most of. */
-static hk_status choose(hki_chooser *chooser, const hki_question *question, hki_candidate *best)
+static hk_status compare(hki_chooser *chooser, hki_choice *choice)
 {
-    hki_candidate all[HKI_CANDIDATES_MOST];
-    uint32_t count = 0;
-    HK_TRY(hki_candidates_find(chooser->pricer, &chooser->wishes, question, false, all, &count));
-    if (count == 0 || all[0].candidacy == HKI_FORBIDDEN || all[0].candidacy == HKI_REFUSING)
+    const hki_question *question = &choice->question;
+    const hki_candidate *best = &choice->candidates[0];
+    HK_TRY(hki_candidates_find(chooser->pricer, &chooser->wishes, question, false, choice->candidates, &choice->count));
+    if (choice->count == 0 || best->candidacy == HKI_FORBIDDEN || best->candidacy == HKI_REFUSING)
         return hki_error(HK_ERR_UNSUPPORTED,
                          "HOCKET_ALGORITHM forbids every algorithm that could serve this %s of %u ranks",
                          hki_collective_name(question->call.collective), question->call.ranks);
-    *best = all[0];
-    log_choice(question, best, count > 1 ? &all[1] : NULL);
     return HK_OK;
+}
+
+hk_status hki_choose(hki_chooser *chooser, const hki_call *call, hk_type type, hki_op_class operators, uint64_t bytes,
+                     hki_choice *choice)
+{
+    const demand *demanded = find_demand(chooser, call->collective);
+    const hki_algorithm *forced = demanded->algorithm;
+    choice->question = hki_question_of(call, type, operators, bytes);
+    choice->forced = false;
+    if (!forced)
+        forced = hki_wishes_forced(&chooser->wishes, call->collective, bytes);
+    uint32_t segments = demanded->algorithm ? demanded->segments : 0;
+    return forced ? serve_by(chooser, forced, segments, choice) : compare(chooser, choice);
+}
+
+/* Once for every class of sizes. */
+static void log_choice(const hki_choice *choice)
+{
+    char text[HKI_CHOICE_TEXT];
+    if (hki_log_wants(HK_LOG_DEBUG))
+        hki_log(HK_LOG_DEBUG, "%s", hki_choice_text(choice, text, sizeof text));
 }
 
 /* ---- remembering ---- */
 
-static bool serves(const table *t, const hki_question *question, uint32_t root, const demand *demanded)
+static bool serves(const table *t, const hki_question *question, const demand *demanded)
 {
     const hki_call *call = &question->call;
-    return t->collective == call->collective && t->root == root && t->commutative == call->commutative &&
+    return t->collective == call->collective && t->root == call->root && t->commutative == call->commutative &&
            t->type == question->type && t->operators == question->operators && t->levels == call->levels &&
            t->demanded == demanded->algorithm && t->demanded_segments == demanded->segments;
 }
 
 /* The table of a kind of call, moved to the front; NULL: no memory. */
-static table *find_table(hki_chooser *chooser, const hki_question *question, uint32_t root)
+static table *find_table(hki_chooser *chooser, const hki_question *question)
 {
     const demand *demanded = find_demand(chooser, question->call.collective);
     for (table **link = &chooser->tables; *link; link = &(*link)->next) {
         table *found = *link;
-        if (!serves(found, question, root, demanded))
+        if (!serves(found, question, demanded))
             continue;
         *link = found->next;
         found->next = chooser->tables;
@@ -220,12 +236,12 @@ static table *find_table(hki_chooser *chooser, const hki_question *question, uin
         return found;
     }
     uint32_t zones = hki_wishes_zones(&chooser->wishes, question->call.collective);
-    table *made = calloc(1, sizeof *made + (size_t)zones * HKI_SIZE_CLASSES * sizeof(choice));
+    table *made = calloc(1, sizeof *made + (size_t)zones * HKI_SIZE_CLASSES * sizeof(remembered));
     if (!made)
         return NULL;
     *made = (table){.next = chooser->tables,
                     .collective = question->call.collective,
-                    .root = root,
+                    .root = question->call.root,
                     .type = question->type,
                     .operators = question->operators,
                     .commutative = question->call.commutative,
@@ -242,35 +258,31 @@ static uint8_t log2_of(uint32_t power)
     return (uint8_t)(31 - __builtin_clz(power));
 }
 
+/* Chooses, says so, and remembers. */
+static hk_status decide(hki_chooser *chooser, const hki_call *call, const hki_question *question, remembered *known)
+{
+    size_t count;
+    hki_choice made;
+    HK_TRY(hki_choose(chooser, call, question->type, question->operators, question->wished_bytes, &made));
+    log_choice(&made);
+    known->segments_log2 = log2_of(made.candidates[0].segments);
+    known->index = (uint8_t)(made.candidates[0].algorithm - hki_algorithms(&count) + 1);
+    return HK_OK;
+}
+
 hk_status hki_select(hki_chooser *chooser, const hki_call *call, hk_type type, hki_op_class operators, uint64_t bytes,
                      const hki_algorithm **algorithm, uint32_t *segments)
 {
-    hki_collective collective = call->collective;
-    hki_question question = hki_question_of(call, type, operators, bytes);
-    hki_candidate best = {0};
-    /* On one host it does not matter who the root is. */
-    if (!call->levels)
-        question.call.root = 0;
-    table *t = find_table(chooser, &question, question.call.root);
+    size_t count;
+    const hki_question question = hki_question_of(call, type, operators, bytes);
+    table *t = find_table(chooser, &question);
     if (!t)
         return hki_error(HK_ERR_NO_MEMORY, "no memory to remember a choice");
-    uint32_t zone = hki_wishes_zone(&chooser->wishes, collective, bytes);
-    choice *known = &t->choices[zone * HKI_SIZE_CLASSES + hki_size_class(question.bytes)];
-    size_t count;
-    const hki_algorithm *all = hki_algorithms(&count);
-    if (!known->index) {
-        const hki_algorithm *forced =
-            t->demanded ? t->demanded : hki_wishes_forced(&chooser->wishes, collective, bytes);
-        if (forced)
-            HK_TRY(serve_by(chooser, &question, forced, t->demanded_segments, &best));
-        if (forced)
-            log_choice(&question, &best, NULL);
-        else
-            HK_TRY(choose(chooser, &question, &best));
-        known->segments_log2 = log2_of(best.segments);
-        known->index = (uint8_t)(best.algorithm - all + 1);
-    }
-    *algorithm = &all[known->index - 1];
+    uint32_t zone = hki_wishes_zone(&chooser->wishes, call->collective, bytes);
+    remembered *known = &t->choices[zone * HKI_SIZE_CLASSES + hki_size_class(question.bytes)];
+    if (!known->index)
+        HK_TRY(decide(chooser, call, &question, known));
+    *algorithm = &hki_algorithms(&count)[known->index - 1];
     *segments = 1u << known->segments_log2;
     return HK_OK;
 }

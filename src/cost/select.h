@@ -23,12 +23,24 @@ void hki_chooser_free(hki_chooser *chooser);
 hk_status hki_select(hki_chooser *chooser, const hki_call *call, hk_type type, hki_op_class operators, uint64_t bytes,
                      const hki_algorithm **algorithm, uint32_t *segments);
 
+/* A choice, and what it was among. */
+typedef struct hki_choice {
+    hki_question question; /* as it was asked: of the least size of the class, and with the root that counts */
+    bool forced;           /* asked for by HOCKET_ALGORITHM, or by hki_select_force: the only candidate */
+    hki_candidate candidates[HKI_CANDIDATES_MOST]; /* what is chosen first; not all are priced */
+    uint32_t count;                                /* ≥ 1 */
+} hki_choice;
+
+/* The same, with its reasons, and not remembered. */
+hk_status hki_choose(hki_chooser *chooser, const hki_call *call, hk_type type, hki_op_class operators, uint64_t bytes,
+                     hki_choice *choice);
+
 /* The class of a size, and the least and most of its bytes. */
 enum { HKI_SIZE_CLASSES = 256 };
 uint32_t hki_size_class(uint64_t bytes);
 uint64_t hki_size_class_least(uint32_t size_class);
 
-/* What the choice asks about a call of this size: the least of its class. */
+/* What the choice asks about a call of this size: the least of its class. On one host it is asked with root 0. */
 hki_question hki_question_of(const hki_call *call, hk_type type, hki_op_class operators, uint64_t bytes);
 hki_pricer *hki_chooser_pricer(hki_chooser *chooser);
 const hki_wishes *hki_chooser_wishes(const hki_chooser *chooser);

@@ -43,9 +43,10 @@ static hk_status read_sizes(const char *word, char *sizes, hki_wish *wish)
                          "64 KiB), 64K- or -8K",
                          word, sizes);
     if (hki_size_is_private(wish->algorithm->collective))
-        return hki_error(HK_ERR_SETTING,
-                         "HOCKET_ALGORITHM: %s@%s: not all ranks of a %s know its size, so it cannot be chosen by size",
-                         word, sizes, hki_collective_name(wish->algorithm->collective));
+        return hki_error(
+            HK_ERR_SETTING,
+            "HOCKET_ALGORITHM: %s@%s: not all ranks know the size of their %s, so it cannot be chosen by size", word,
+            sizes, hki_collective_name(wish->algorithm->collective));
     return HK_OK;
 }
 

@@ -41,6 +41,12 @@ const hki_promise *hki_promise_of(hki_collective collective)
     return &promises[collective];
 }
 
+bool hki_promise_rooted(hki_collective collective)
+{
+    const hki_promise *promise = &promises[collective];
+    return promise->whose == HKI_OF_ROOT || promise->where[HKI_OUTPUT] == HKI_ON_ROOT;
+}
+
 const char *hki_promise_name(hki_collective collective)
 {
     static const char *const names[] = {

@@ -38,6 +38,8 @@ typedef struct hki_promise {
 } hki_promise;
 
 const hki_promise *hki_promise_of(hki_collective collective);
+/* Whether one rank plays another part than all others. */
+bool hki_promise_rooted(hki_collective collective);
 
 /* "allreduce" … */
 const char *hki_promise_name(hki_collective collective);

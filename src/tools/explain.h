@@ -25,13 +25,15 @@ typedef struct hki_explain_request {
     const char *plot, *json;
 } hki_explain_request;
 
+/* The choice is a job's, by the very function by which jobs choose. The candidates are all that could serve, walked in
+ * full and for the size itself: what a job spares itself. */
 typedef struct hki_explanation {
     const hki_explain_request *request;
     hki_cluster *cluster;
-    hki_wishes wishes;
-    hki_pricer *pricer;
-    hki_question question;
-    hki_candidate candidates[HKI_CANDIDATES_MOST]; /* the best first */
+    hki_chooser *chooser;
+    hki_choice choice;
+    hki_question question;                             /* about the candidates */
+    hki_candidate candidates[HKI_CANDIDATES_MOST + 1]; /* the one chosen first, then the best first */
     uint32_t count;
     hki_crossover crossovers[HKI_CROSSOVERS_MOST];
     uint32_t crossover_count;
@@ -41,7 +43,8 @@ typedef struct hki_explanation {
 bool hki_explain_command_line(int argc, char **argv, hki_explain_request *request, bool *help);
 void hki_explain_usage(FILE *out);
 
-/* Makes the cluster, and prices all that could serve. HK_ERR_ARGUMENT, HK_ERR_SETTING: what is wrong is said. */
+/* Makes the cluster, chooses, and prices all that could serve. HK_ERR_ARGUMENT, HK_ERR_SETTING: what is wrong is said;
+ * HK_ERR_UNSUPPORTED: HOCKET_ALGORITHM leaves nothing that can serve, as a job would say. */
 hk_status hki_explain(const hki_explain_request *request, hki_explanation *explanation);
 void hki_explanation_free(hki_explanation *explanation);
 /* The candidates for another size, fully priced: for pictures. */

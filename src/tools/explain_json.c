@@ -29,6 +29,7 @@ static void put_meta(FILE *out, const hki_explanation *explanation)
     hki_bench_json_text(out, "version", hk_version(NULL, NULL, NULL));
     put_text(out, "collective", hki_collective_name(request->collective));
     put_integer(out, "bytes", request->bytes);
+    put_integer(out, "chosen_bytes", explanation->choice.question.bytes);
     put_integer(out, "priced_bytes", explanation->question.bytes);
     put_integer(out, "ranks", cluster->rank_count);
     put_integer(out, "hosts", cluster->host_count);
@@ -37,6 +38,22 @@ static void put_meta(FILE *out, const hki_explanation *explanation)
     put_text(out, "type", hki_bench_type_name(request->type));
     if (hki_collective_reduces(request->collective))
         put_text(out, "op", hki_bench_op_name(request->op));
+    fputs("},\n", out);
+}
+
+/* What a job chooses, for chosen_bytes, and the line that it logs. */
+static void put_choice(FILE *out, const hki_explanation *explanation)
+{
+    const hki_candidate *best = &explanation->choice.candidates[0];
+    char text[HKI_CHOICE_TEXT];
+    fputs("  \"choice\": {", out);
+    hki_bench_json_text(out, "algorithm", best->algorithm->name);
+    put_integer(out, "segments", best->segments);
+    if (best->price.total_ps)
+        put_us(out, "predicted_us", best->price.total_ps);
+    fputs(", ", out);
+    hki_bench_json_truth(out, "forced", explanation->choice.forced);
+    put_text(out, "text", hki_choice_text(&explanation->choice, text, sizeof text));
     fputs("},\n", out);
 }
 
@@ -133,6 +150,7 @@ void hki_explain_json(FILE *out, const hki_explanation *explanation)
 {
     fputs("{\n", out);
     put_meta(out, explanation);
+    put_choice(out, explanation);
     fputs("  \"candidates\": [\n", out);
     for (uint32_t i = 0; i < explanation->count; i++) {
         put_candidate(out, &explanation->candidates[i]);

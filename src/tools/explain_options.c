@@ -125,6 +125,8 @@ static bool consistent(const hki_explain_request *request)
 {
     if (request->topology && (request->hosts || request->capacity))
         return complain("--topology says what hosts there are; --hosts and --capacity would be ignored");
+    if (request->rank && !request->schedule)
+        return complain("--rank says whose steps --schedule prints; without that it would be ignored");
     bool between = request->transport && strcmp(request->transport, "verbs") == 0;
     if (request->transport && (request->topology || (request->hosts && !between)))
         return complain("--transport is for ranks on this host, or verbs between --hosts; else it would be ignored");

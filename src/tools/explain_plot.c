@@ -1,6 +1,5 @@
 /* A picture of what all candidates take over sizes: gnuplot draws it from a script that holds the prices. */
 #include "base/error.h"
-#include "cost/select.h"
 #include "tools/explain.h"
 
 #include <errno.h>
@@ -22,7 +21,8 @@ typedef struct curves {
 static hk_status price_all(const hki_explanation *explanation, curves *all)
 {
     for (uint32_t i = 0; i < explanation->count; i++)
-        if (explanation->candidates[i].candidacy < HKI_FORBIDDEN)
+        if (explanation->candidates[i].candidacy < HKI_FORBIDDEN &&
+            (i == 0 || explanation->candidates[i].algorithm != explanation->candidates[0].algorithm))
             all->algorithm[all->count++] = explanation->candidates[i].algorithm;
     for (uint32_t size = 0; size < SIZES; size++) {
         hki_candidate candidates[HKI_CANDIDATES_MOST];
@@ -138,7 +138,7 @@ static hk_status draw_to(FILE *script, FILE *out)
 hk_status hki_explain_plot(FILE *out, const hki_explanation *explanation)
 {
     if (explanation->request->collective == HKI_COLL_BARRIER || hki_size_is_private(explanation->request->collective))
-        return hki_error(HK_ERR_UNSUPPORTED, "the choice for a %s does not depend on a size: there is nothing to draw",
+        return hki_error(HK_ERR_UNSUPPORTED, "no choice for %s depends on a size: there is nothing to draw",
                          hki_collective_name(explanation->request->collective));
     curves *all = calloc(1, sizeof *all);
     FILE *script = tmpfile();

@@ -2,14 +2,30 @@
 #include "base/error.h"
 #include "bench/bench_cell.h"
 #include "bench/bench_report.h"
-#include "cost/select.h"
 #include "sched/dump.h"
+#include "sched/model.h"
 #include "tools/explain.h"
 #include "tools/sim.h"
 
 #include <string.h>
 
 enum { TEXT = 64 };
+
+/* What a choice is asked about, where that is not the call itself. */
+static void print_class(FILE *out, const hki_explanation *explanation)
+{
+    const hki_explain_request *request = explanation->request;
+    const hki_question *asked = &explanation->choice.question, *priced = &explanation->question;
+    if (hki_size_is_private(request->collective))
+        fprintf(out, "not all ranks know the size of their %s: priced, and chosen, for %llu bytes\n",
+                hki_collective_name(request->collective), (unsigned long long)asked->bytes);
+    else if (asked->bytes != priced->bytes)
+        fprintf(out, "chosen for %llu bytes, as all sizes of this quarter of an octave; the table is for %llu\n",
+                (unsigned long long)asked->bytes, (unsigned long long)priced->bytes);
+    if (hki_promise_rooted(request->collective) && request->root != asked->call.root)
+        fprintf(out, "chosen, and priced, for root %u: on one host it does not matter who the root is\n",
+                asked->call.root);
+}
 
 static void print_heading(FILE *out, const hki_explanation *explanation)
 {
@@ -28,12 +44,7 @@ static void print_heading(FILE *out, const hki_explanation *explanation)
         fprintf(out, ", of which %u run at once",
                 cluster->hosts[0].capacity < cluster->rank_count ? cluster->hosts[0].capacity : cluster->rank_count);
     fputc('\n', out);
-    if (hki_size_is_private(request->collective))
-        fprintf(out, "not all ranks know the size of a %s: priced, and chosen, for %llu bytes\n",
-                hki_collective_name(request->collective), (unsigned long long)explanation->question.bytes);
-    else if (explanation->question.bytes != request->bytes && request->collective != HKI_COLL_BARRIER)
-        fprintf(out, "priced for %llu bytes: a choice holds for a quarter of an octave\n",
-                (unsigned long long)explanation->question.bytes);
+    print_class(out, explanation);
     fputc('\n', out);
 }
 
@@ -71,17 +82,47 @@ static const char *why_not(const hki_candidate *candidate)
     }
 }
 
+/* The cheapest of all; the one chosen, if no other is cheaper. */
+static const hki_candidate *find_cheapest(const hki_explanation *explanation)
+{
+    const hki_candidate *all = explanation->candidates, *cheapest = all;
+    for (uint32_t i = 1; i < explanation->count; i++)
+        if (all[i].candidacy == HKI_PRICED && all[i].price.total_ps < cheapest->price.total_ps)
+            cheapest = &all[i];
+    return cheapest;
+}
+
+/* Why a job does not choose what is cheaper for just this size. */
+static const char *why_preferred(const hki_explanation *explanation, const hki_candidate *cheaper)
+{
+    const hki_choice *choice = &explanation->choice;
+    const hki_candidate *chosen = &choice->candidates[0], *seen = NULL;
+    for (uint32_t i = 0; i < choice->count; i++)
+        if (choice->candidates[i].algorithm == cheaper->algorithm)
+            seen = &choice->candidates[i];
+    if (!seen || seen->candidacy != HKI_PRICED || seen->segments != cheaper->segments)
+        return "a job does not walk what too little speaks for before it is walked";
+    if (seen->price.total_ps > chosen->price.total_ps)
+        return "a job chooses for the least of a class of sizes";
+    return "prices so close count as equal, and what is chosen is the simplest of these";
+}
+
 /* Why one that is not the cheapest comes first. */
 static void print_preference(FILE *out, const hki_explanation *explanation)
 {
-    const hki_candidate *all = explanation->candidates;
-    const hki_algorithm *forced =
-        hki_wishes_forced(&explanation->wishes, explanation->request->collective, explanation->question.bytes);
-    if (forced)
-        fprintf(out, "%s comes first because HOCKET_ALGORITHM asks for it\n", forced->name);
-    else if (explanation->count > 1 && all[1].candidacy == HKI_PRICED && all[1].price.total_ps < all[0].price.total_ps)
-        fprintf(out, "%s comes first because prices so close count as equal, and it is the simplest of these\n",
-                all[0].algorithm->name);
+    const hki_candidate *chosen = &explanation->candidates[0], *cheapest = find_cheapest(explanation);
+    if (explanation->choice.forced) {
+        fprintf(out, "%s comes first because HOCKET_ALGORITHM asks for it\n", chosen->algorithm->name);
+        return;
+    }
+    if (cheapest == chosen || chosen->candidacy != HKI_PRICED)
+        return;
+    uint64_t saved = chosen->price.total_ps - cheapest->price.total_ps;
+    fputs(cheapest->algorithm->name, out);
+    if (cheapest->segments > 1)
+        fprintf(out, " in %u segments", cheapest->segments);
+    fprintf(out, " is %.2g %% cheaper for just this size: %s\n", 100.0 * (double)saved / (double)chosen->price.total_ps,
+            why_preferred(explanation, cheapest));
 }
 
 static void print_candidates(FILE *out, const hki_explanation *explanation)
@@ -105,13 +146,7 @@ static void print_candidates(FILE *out, const hki_explanation *explanation)
 static void print_choice(FILE *out, const hki_explanation *explanation)
 {
     char text[HKI_CHOICE_TEXT];
-    const hki_candidate *all = explanation->candidates;
-    if (explanation->count == 0 || all[0].candidacy >= HKI_FORBIDDEN)
-        fprintf(out, "no algorithm can serve this call\n\n");
-    else
-        fprintf(out, "%s\n\n",
-                hki_choice_text(&explanation->question, &all[0], explanation->count > 1 ? &all[1] : NULL, text,
-                                sizeof text));
+    fprintf(out, "%s\n\n", hki_choice_text(&explanation->choice, text, sizeof text));
 }
 
 static void print_crossovers(FILE *out, const hki_explanation *explanation)
@@ -184,11 +219,10 @@ void hki_explain_report(FILE *out, const hki_explanation *explanation)
 
 hk_status hki_explain_schedule(FILE *out, const hki_explanation *explanation)
 {
-    const hki_candidate *best = &explanation->candidates[0];
+    const hki_candidate *best = &explanation->choice.candidates[0];
     hki_call call = explanation->question.call;
     hki_schedule *schedule;
-    if (explanation->count == 0 || best->candidacy >= HKI_FORBIDDEN)
-        return hki_error(HK_ERR_UNSUPPORTED, "no algorithm can serve this call: there are no steps");
+    call.root = explanation->request->root;
     call.segments = best->segments;
     call.rank = explanation->request->rank;
     if (call.ranks == 1) {

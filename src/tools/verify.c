@@ -3,6 +3,7 @@
 #include "algo/algo.h"
 #include "base/error.h"
 #include "sched/dump.h"
+#include "sched/model.h"
 #include "tools/tools.h"
 #include "topo/cluster_file.h"
 
@@ -199,12 +200,6 @@ static int prove(const case_proof *proof)
     return status != HK_OK;
 }
 
-static bool has_root(hki_collective collective)
-{
-    return collective == HKI_COLL_BROADCAST || collective == HKI_COLL_REDUCE || collective == HKI_COLL_GATHER ||
-           collective == HKI_COLL_GATHERV || collective == HKI_COLL_SCATTER || collective == HKI_COLL_SCATTERV;
-}
-
 static void print_heading(void)
 {
     printf("%-15s %-26s %6s %6s %8s %8s %9s %9s %10s\n", "collective", "algorithm", "ranks", "root", "rounds",
@@ -223,7 +218,7 @@ static int prove_all(const verify_options *options, const hki_levels *levels, hk
             continue;
         if (found++ == 0)
             print_heading();
-        bool every = options->root == ALL_ROOTS && has_root(all[i].collective);
+        bool every = options->root == ALL_ROOTS && hki_promise_rooted(all[i].collective);
         uint32_t first = options->root == ALL_ROOTS ? 0 : (uint32_t)options->root;
         for (uint32_t root = first; root <= (every ? options->ranks - 1 : first); root++)
             result |= prove(&(case_proof){&all[i], options, root, levels, schedules});

@@ -42,7 +42,8 @@ for command in explain tune sim info run bench verify; do
     [ "$status" -gt 0 ] && [ -s err ] || fail "$command --help to a full disk: status $status: $(cat err)"
 done
 wrong 'root 4' broadcast -n 4 --root 4
-wrong 'rank 4' broadcast -n 4 --rank 4
+wrong 'rank 4' broadcast -n 4 --rank 4 --schedule
+wrong '--rank says' broadcast -n 4 --rank 3
 wrong --figures allreduce --figures textbook:1
 wrong '"udp"' allreduce --transport udp
 wrong --transport allreduce --transport tcp --hosts 2
@@ -82,6 +83,7 @@ assert ring["algorithm"] == "ring", ring
 for name, expected in (("alpha_us", 28), ("beta_us", 14 / 8 * n * 0.1e-3), ("gamma_us", 7 / 8 * n * 0.05e-3),
                        ("contention_us", 0)):
     assert abs(ring[name] - expected) <= 1e-3 * expected, (name, ring[name], expected)
+assert json.load(open("ring.json"))["choice"]["forced"], ring
 assert ring["rounds"] == 14 and ring["bytes_sent"] == 14 * n // 8, ring
 found = json.load(open("all.json"))
 priced = [one for one in found["candidates"] if one["candidacy"] == "priced"]
@@ -90,7 +92,7 @@ for one in priced:
     parts = sum(one[part + "_us"] for part in ("alpha", "beta", "gamma", "contention"))
     assert abs(parts - one["predicted_us"]) < 1e-3 * one["predicted_us"], one
 best = min(one["predicted_us"] for one in priced)
-assert priced[0]["predicted_us"] <= 1.03 * best, (priced[0], best)  # within what counts as equal
+assert priced[0]["predicted_us"] <= 1.05 * best, (priced[0], best)  # within what prices tell apart
 crossovers = found["crossovers"]
 assert crossovers[0]["bytes"] == 8 and len(crossovers) > 1, crossovers
 for before, after in zip(crossovers, crossovers[1:]):
@@ -101,11 +103,57 @@ assert at["algorithm"] == priced[0]["algorithm"], (at, priced[0])
 assert {link["link"] for link in found["figures"]["links"]} == {"l3", "tcp"}, found["figures"]
 PYTHON
 
-# A running job chooses what is explained, and logs the same line.
-HOCKET_LOG=debug "$HOCKET_PROGRAM" run -n 2 -- "$HOCKET_PROGRAM" bench allreduce --min 64K --max 64K --iters 1 \
-    >bench.txt 2>log || fail "the job: $(cat log)"
-line=$("$HOCKET_PROGRAM" explain allreduce -n 2 --bytes 64K | grep '^allreduce of 65536 bytes on 2 ranks: ')
-grep -qF -- "$line" log || fail "no \"$line\" in the job's log"
+# A running job chooses what is explained, and logs the same line; so does the list of choices by size.
+cat >lines.py <<'PYTHON'
+import json
+import os
+import random
+import subprocess
+import sys
+
+program, seed = os.environ["HOCKET_PROGRAM"], random.randrange(1 << 32)
+random.seed(seed)
+debug = dict(os.environ, HOCKET_LOG="debug")
+rooted = ("broadcast", "reduce", "gather", "scatter", "gatherv")
+
+
+def logged(collective, ranks, bytes, root):
+    size = ["--min", str(bytes), "--max", str(bytes)] if bytes else []
+    job = subprocess.run([program, "run", "-n", str(ranks), program, "bench", collective, "--iters", "1"] + size +
+                         (["--root", str(root)] if root else []), env=debug, capture_output=True, text=True)
+    assert job.returncode == 0, job.stderr
+    begin = "hocket debug: " + collective + " o"
+    return {line[len("hocket debug: "):] for line in job.stderr.splitlines() if line.startswith(begin)}
+
+
+def explained(collective, ranks, bytes, root):
+    size = ["--bytes", str(bytes)] if bytes else []
+    said = subprocess.run([program, "explain", collective, "-n", str(ranks), "--json", "-"] + size +
+                          (["--root", str(root)] if root else []), check=True, capture_output=True, text=True)
+    return json.loads(said.stdout)
+
+
+def check(collective, ranks, bytes, root):
+    where = f"{collective} of {bytes} bytes on {ranks} ranks, root {root}, seed {seed}"
+    found, lines = explained(collective, ranks, bytes, root), logged(collective, ranks, bytes, root)
+    choice, first = found["choice"], found["candidates"][0]
+    assert choice["text"] in lines, (where, choice["text"], lines)
+    assert (choice["algorithm"], choice["segments"]) == (first["algorithm"], first["segments"]), (where, choice, first)
+    by_size = [one for one in found["crossovers"] if one["bytes"] <= bytes] or found["crossovers"]
+    assert (choice["algorithm"], choice["segments"]) == (by_size[-1]["algorithm"], by_size[-1]["segments"]), \
+        (where, choice, by_size[-1])
+
+
+check("allreduce", 2, 1 << 20, 0)
+check("allreduce", 3, 3898272, 0)
+check("reduce", 5, 32768, 1)
+for ranks in (2, 3, 5):
+    check("barrier", ranks, 0, 0)
+    for collective in rooted + ("allreduce", "reduce_scatter", "allgather", "alltoall", "alltoallv", "scan"):
+        bytes = max(int(2 ** random.uniform(3, 22)) // (4 * ranks), 1) * 4 * ranks
+        check(collective, ranks, bytes, random.randrange(ranks) if collective in rooted else 0)
+PYTHON
+python3 lines.py || fail "a job's line"
 
 # The picture, or a clear word that gnuplot is missing.
 PATH=/nowhere "$HOCKET_PROGRAM" explain allreduce --plot none.svg >out 2>err && fail "a picture without gnuplot"
@@ -132,11 +180,31 @@ for bytes in 8 1K 8K 64K 1M 16M; do
     "$HOCKET_PROGRAM" explain allreduce -n 64 --hosts 8 --figures built-in --bytes $bytes --json near.json >near.txt
     cheaper=$(python3 -c '
 import json
-first, second = json.load(open("near.json"))["candidates"][:2]
-print(int(second["predicted_us"] < first["predicted_us"]))')
-    said=$(grep -c 'comes first because prices so close' near.txt) || true
+priced = [one for one in json.load(open("near.json"))["candidates"] if one["candidacy"] == "priced"]
+assert priced[1:] == sorted(priced[1:], key=lambda one: one["predicted_us"]), priced
+print(int(priced[1]["predicted_us"] < priced[0]["predicted_us"]))')
+    said=$(grep -c '% cheaper for just this size: ' near.txt) || true
     [ "$said" = "$cheaper" ] || fail "explains the order at $bytes bytes: $(cat near.txt)"
 done
+"$HOCKET_PROGRAM" explain allreduce -n 8 --figures built-in --bytes 1000000 --json class.json >class.txt
+grep -q 'chosen for 917504 bytes, .*; the table is for 1000000$' class.txt &&
+    grep -q '"chosen_bytes": 917504, "priced_bytes": 1000000' class.json || fail "a class of sizes: $(head -4 class.txt)"
+"$HOCKET_PROGRAM" explain reduce -n 5 --root 3 --schedule --rank 3 >root.txt
+grep -q '^chosen, and priced, for root 0' root.txt && grep -q '^reduce, rank 3 of 5, root 3:' root.txt ||
+    fail "the root does not matter for the choice, but does for the steps: $(cat root.txt)"
+
+# What is asked for is what a job takes, be it over again; what cannot serve fails as it fails there.
+HOCKET_ALGORITHM=allreduce:hierarchical "$HOCKET_PROGRAM" explain allreduce -n 2 >forced.txt
+grep -q ' on 2 ranks: hierarchical, ' forced.txt && grep -Eq '^hierarchical +[0-9]+ .* 1\.00 ' forced.txt &&
+    ! grep -Eq 'no algorithm|not hierarchical:' forced.txt || fail "flat ranks by a hierarchy: $(cat forced.txt)"
+refused() {
+    status=0
+    HOCKET_ALGORITHM=$1 "$HOCKET_PROGRAM" explain broadcast -n 3 >out 2>err || status=$?
+    [ "$status" = 1 ] && [ ! -s out ] || fail "explain with $1: status $status: $(cat out err)"
+    HOCKET_ALGORITHM=$1 "$HOCKET_PROGRAM" bench broadcast -n 3 --max 8 >out 2>job && fail "a job with $1"
+    grep -qF -- "$(sed 's/^hocket explain: //' err)" job || fail "with $1: $(cat err), but in a job: $(cat job)"
+}
+refused "$("$HOCKET_PROGRAM" info --algorithms | awk -F '[: ]' '$1 == "broadcast" {printf "%s%s:^%s", n++ ? "," : "", $1, $2}')"
 
 # What cannot be written is an error, and a device is not removed for it.
 ln -s /dev/full full

@@ -352,7 +352,7 @@ static void what_cannot_be_had_is_an_error(void **state)
                                          "allreduce:ring@-8Q"};
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         expect_refusal(ranges[i], &call, HK_ERR_SETTING, "64K-");
-    expect_refusal("alltoallv:pairwise@64K-", &call, HK_ERR_SETTING, "know its size");
+    expect_refusal("alltoallv:pairwise@64K-", &call, HK_ERR_SETTING, "know the size of their alltoallv");
     expect_refusal("allgather:neighbour_exchange", &odd, HK_ERR_UNSUPPORTED, "even");
     expect_refusal("allreduce:ring,allreduce:^ring", &call, HK_ERR_SETTING, "forbids it there");
     expect_refusal("allreduce:^ring@1M-,allreduce:ring@64K-", &call, HK_ERR_SETTING, "forbids it there");
