@@ -52,6 +52,7 @@ typedef struct hki_algorithm {
     bool segmented;         /* uses call.segments */
     bool sprawls;           /* some rank talks to all others though the collective does not ask for it */
     bool hierarchical;      /* made for call.levels: without them it is some flat algorithm over again */
+    bool sliced;            /* each rank of a host carries a slice of the vector, which is what segments cut */
     /* NULL when the algorithm can serve the call, else why not (a static text). May itself be NULL: serves any. */
     const char *(*refuses)(const hki_call *call);
     /* Sets shape->grid and shape->segments for the call. Edges of CUT_FRACTION are malloc'ed and become the caller's;

@@ -43,6 +43,7 @@ const hki_algorithm hki_algorithm_broadcast_lanes = {
     .source = "Träff, Hunold 2020 (multi-lane)",
     .segmented = true,
     .hierarchical = true,
+    .sliced = true,
     .cut = cut,
     .generate = generate,
     .rounds = rounds,

@@ -19,10 +19,13 @@ enum {
     GAIN_PERCENT = 3   /* that more segments must bring: they cost a rank steps, which weigh more than a price tells */
 };
 
-/* Whether its pipeline cuts every rank's share, not the whole. */
-static uint64_t piece(const hki_algorithm *algorithm, const hki_question *question)
+/* What its pipeline cuts: every rank's share, that of each rank of a host, or the whole. */
+static uint64_t piece(const hki_cluster *cluster, const hki_algorithm *algorithm, const hki_question *question)
 {
-    return algorithm->alike ? question->bytes / question->call.ranks : question->bytes;
+    uint32_t shares = algorithm->alike    ? question->call.ranks
+                      : algorithm->sliced ? cluster->hosts[cluster->seats[0].host].ranks
+                                          : 1;
+    return question->bytes / shares;
 }
 
 static uint64_t least_piece(const hki_pricer *pricer)
@@ -36,7 +39,7 @@ uint32_t hki_candidate_finest(const hki_pricer *pricer, const hki_question *ques
 {
     uint32_t segments = 1;
     while (algorithm->segmented && segments < SEGMENTS_MOST &&
-           piece(algorithm, question) / (segments * HKI_FINER) >= least_piece(pricer))
+           piece(hki_pricer_cluster(pricer), algorithm, question) / (segments * HKI_FINER) >= least_piece(pricer))
         segments *= HKI_FINER;
     return segments;
 }

@@ -7,8 +7,10 @@
 #include "cost/sample.h"
 
 enum {
-    TRIES_MOST = 4,     /* 1, 4, 16, 64 segments */
-    FORM_PERCENT = 75,  /* of the textbook's form, which a walk may be quicker than, is a bound */
+    TRIES_MOST = 4,    /* 1, 4, 16, 64 segments */
+    FORM_PERCENT = 75, /* of the textbook's form, which a walk may be quicker than, is a bound */
+    LONG_WALK =
+        1000, /* steps, for which latencies between hosts, which may be hidden, have to be made up for as well */
     WORTH_PERCENT = 95, /* of a price, which is no more exact: what cannot be less is not worth a walk */
     DELAY_STEPS = 1024  /* of two bounds that are equal, what is so many steps longer comes as if twice as much */
 };
@@ -24,6 +26,10 @@ typedef struct effort {
 /* In one segment: a bound tells only for how long something is occupied, so that what is long to walk has to be better
  * by it than by a price. */
 static const effort first_efforts[] = {{800, 100, 100}, {1200, 125, 100}, {4200, 160, 100}, {UINT64_MAX, 250, 100}};
+/* The same among hosts of several ranks, where one message after the other waits for a NIC or a memory: bounds tell
+ * even less. */
+static const effort first_efforts_by_levels[] = {
+    {1000, 100, 100}, {1400, 120, 100}, {2600, 160, 100}, {UINT64_MAX, 280, 100}};
 static const effort efforts[] = {
     {800, 85, 100}, {1200, 100, 115}, {4200, 106, 150}, {8400, 140, 200}, {UINT64_MAX, 250, 300}};
 
@@ -40,7 +46,7 @@ typedef struct entrant {
     hki_candidate *candidate;
     stage stage;          /* by which least_ps is told */
     uint64_t least_ps;    /* of all that can still be tried */
-    uint64_t occupied_ps; /* hki_lower_bound_find, and of memory */
+    uint64_t occupied_ps; /* hki_lower_bound_find, and by any algorithm */
     uint64_t steps;       /* of all ranks in one segment, about */
     uint64_t walked;      /* of them, for a price */
     double sends;         /* in the most segments, as a part of what it sends in one */
@@ -54,7 +60,7 @@ typedef struct contest {
     const hki_question *question;
     hki_model model;
     hki_builder *writer;
-    uint64_t memory_ps; /* no algorithm takes less */
+    uint64_t any_ps; /* no algorithm takes less */
     uint64_t best_ps;
     entrant entrants[HKI_CANDIDATES_MOST];
     uint32_t count;
@@ -76,13 +82,27 @@ static bool is_less(uint64_t ps, uint64_t than_ps)
     return ps <= percent_of(than_ps, WORTH_PERCENT);
 }
 
+/* So many percent of what goes beyond that which any algorithm takes. */
+static uint64_t above(const contest *c, uint64_t ps, uint32_t percent)
+{
+    return ps > c->any_ps ? c->any_ps + percent_of(ps - c->any_ps, percent) : c->any_ps;
+}
+
+/* Whether there are hosts, and of several ranks. */
+static bool have_several(const hki_cluster *cluster)
+{
+    return cluster->host_count > 1 && cluster->rank_count > cluster->host_count;
+}
+
 /* Whether an entrant may still be the best, and so much quicker that it is worth its walk. */
-static bool is_worth(const entrant *e, uint64_t best_ps)
+static bool is_worth(const contest *c, const entrant *e)
 {
     uint32_t percent = 100;
     if (e->stage == BY_BOUND)
-        percent = find_effort(first_efforts, e->walked)->percent;
-    return e->stage != OVER && is_less(percent_of(e->least_ps, percent), best_ps);
+        percent =
+            find_effort(have_several(c->model.cluster) ? first_efforts_by_levels : first_efforts, e->walked)->percent;
+    return e->stage != OVER && is_less(e->least_ps, c->best_ps) &&
+           is_less(percent_of(e->least_ps, percent), c->best_ps);
 }
 
 static uint32_t segments_of(uint32_t try)
@@ -109,7 +129,7 @@ static void enter(contest *c, hki_candidate *candidate)
     entrant *e = &c->entrants[c->count++];
     uint32_t finest = hki_candidate_finest(c->pricer, c->question, candidate->algorithm);
     *e = (entrant){.candidate = candidate,
-                   .least_ps = larger(percent_of(candidate->form_ps, FORM_PERCENT), c->memory_ps),
+                   .least_ps = larger(percent_of(candidate->form_ps, FORM_PERCENT), c->any_ps),
                    .sends = sends_of(c, candidate->algorithm, finest),
                    .tries = 1};
     while (e->tries < TRIES_MOST && segments_of(e->tries) <= finest)
@@ -139,8 +159,14 @@ static uint64_t expect(const contest *c, const entrant *e, uint32_t try)
     return latency + (one->total_ps - one->alpha_ps) / segments + e->occupied_ps - e->occupied_ps / segments;
 }
 
+/* What fewer segments take at the least, as a price in more tells: only latencies get less. */
+static uint64_t at_least(const hki_price *in_more, uint32_t times)
+{
+    return in_more->total_ps - in_more->alpha_ps + in_more->alpha_ps / times;
+}
+
 /* The least that is to be expected of a try: what takes longer than expected in some segments does so in more. What
- * memory takes is sure, and nothing is less. */
+ * any algorithm takes is sure, and nothing is less. */
 static uint64_t promise(const contest *c, const entrant *e, uint32_t try)
 {
     uint64_t ps = expect(c, e, try);
@@ -151,7 +177,10 @@ static uint64_t promise(const contest *c, const entrant *e, uint32_t try)
             if (real > expected && expected)
                 ps += (uint64_t)((double)ps * (double)(real - expected) / (double)expected);
         }
-    return ps > c->memory_ps ? c->memory_ps + percent_of(ps - c->memory_ps, percent) : c->memory_ps;
+    for (uint32_t i = try + 1; i < e->tries; i++)
+        if (e->tried[i])
+            ps = larger(ps, at_least(&e->prices[i], segments_of(i) / segments_of(try)));
+    return above(c, ps, percent);
 }
 
 /* What is to be tried next: of all that promise about as much as the best the fewest segments. */
@@ -238,8 +267,8 @@ static hk_status find_bound(contest *c, entrant *e)
     HK_TRY(hki_lower_bound_find(&c->model, algorithm, &c->question->call, c->question->bytes, &c->writer, &bound));
     e->steps = bound.steps;
     e->walked = is_walked_by_few(c, algorithm) ? bound.steps / c->question->call.ranks : bound.steps;
-    e->occupied_ps = larger((uint64_t)((double)bound.least_ps * e->sends), c->memory_ps);
-    e->least_ps = larger(e->least_ps, e->occupied_ps);
+    e->occupied_ps = larger((uint64_t)((double)bound.least_ps * e->sends), c->any_ps);
+    e->least_ps = larger(e->least_ps, e->occupied_ps + (e->walked > LONG_WALK ? bound.latency_ps : 0));
     e->stage = BY_BOUND;
     return HK_OK;
 }
@@ -258,7 +287,7 @@ static entrant *find_next(contest *c)
     entrant *next = NULL;
     for (uint32_t i = 0; i < c->count; i++) {
         entrant *e = &c->entrants[i];
-        if (is_worth(e, c->best_ps) && (!next || turn_of(c, e) < turn_of(c, next)))
+        if (is_worth(c, e) && (!next || turn_of(c, e) < turn_of(c, next)))
             next = e;
     }
     return next;
@@ -277,7 +306,7 @@ hk_status hki_contest(hki_pricer *pricer, const hki_question *question, hki_cand
                  .question = question,
                  .model = {hki_pricer_cluster(pricer), hki_pricer_figures(pricer), question->type, question->operators},
                  .best_ps = UINT64_MAX};
-    c.memory_ps = hki_lower_bound_of_memory(&c.model, &question->call, question->bytes);
+    c.any_ps = hki_lower_bound_of_any(&c.model, &question->call, question->bytes);
     for (uint32_t i = 0; i < count; i++)
         if (candidates[i].candidacy == HKI_PRICED)
             enter(&c, &candidates[i]);

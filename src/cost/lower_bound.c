@@ -1,5 +1,7 @@
 #include "cost/lower_bound.h"
 
+#include <math.h>
+
 #include "base/error.h"
 #include "cost/crowding.h"
 #include "cost/trace.h"
@@ -10,9 +12,10 @@ enum {
     STEPS_MOST = 1024   /* … until they have so many steps */
 };
 
-/* For how long a rank's ways and core are occupied. */
+/* For how long a rank's ways and core are occupied, and what its messages take one after the other. */
 typedef struct load {
-    uint64_t out_ps, in_ps, core_ps;
+    uint64_t out_ps, in_ps, core_ps, chain_ps;
+    uint32_t received; /* messages */
 } load;
 
 typedef struct bound {
@@ -21,6 +24,9 @@ typedef struct bound {
     hki_sizes sizes;
     uint64_t nic_out_ps, nic_in_ps; /* of the root's host, by the ranks so far */
     uint64_t least_ps;
+    bool in_pairs;     /* ranks exchange with one another, round by round */
+    double rounds;     /* that all ranks of the fold wait for */
+    uint64_t chain_ps; /* in_pairs: of the ranks so far */
 } bound;
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -57,11 +63,26 @@ static void add_message(bound *b, const hki_step *step, uint32_t rank, uint64_t 
     bool sends = step->verb == HKI_VERB_SEND;
     *(sends ? &to->out_ps : &to->in_ps) += figures.overhead_ps + hki_bytes_ps(bytes, figures.beta_ps);
     to->core_ps += hki_bytes_ps(bytes, figures.core_ps);
+    if (!sends) {
+        to->chain_ps += figures.alpha_ps + hki_bytes_ps(bytes, figures.beta_ps);
+        to->received++;
+    }
     if (step->verb == HKI_VERB_RECV_REDUCE)
         to->core_ps += reduction_ps(b, bytes);
     uint32_t host = cluster->seats[rank].host;
     if (cluster->seats[step->peer].host != host)
         *(sends ? &b->nic_out_ps : &b->nic_in_ps) += hki_bytes_ps(bytes, nic_ps(b->model, host, &figures));
+}
+
+/* Ranks that exchange with others of the same fold wait for each other in every round: each takes as long as a message.
+ * The rank tells most that takes part in all rounds. */
+static void add_chain(bound *b, const load *of_rank)
+{
+    if (!b->in_pairs || isnan(b->rounds) || !of_rank->received)
+        return;
+    double part = b->rounds / of_rank->received;
+    uint64_t ps = part < 1 ? (uint64_t)((double)of_rank->chain_ps * part) : of_rank->chain_ps;
+    b->chain_ps = larger(b->chain_ps, ps);
 }
 
 static void add_rank(bound *b, const hki_schedule *schedule)
@@ -83,6 +104,7 @@ static void add_rank(bound *b, const hki_schedule *schedule)
     hki_crowding crowd = hki_crowding_of(b->model, b->model->cluster->seats[schedule->rank].host);
     b->least_ps = larger(b->least_ps, larger(of_rank.out_ps, of_rank.in_ps));
     b->least_ps = larger(b->least_ps, hki_crowded_ps(&crowd, of_rank.core_ps));
+    add_chain(b, &of_rank);
 }
 
 /* The next rank after this one on its host, the first after the last. */
@@ -95,6 +117,41 @@ static uint32_t next_on_host(const hki_cluster *cluster, uint32_t rank)
     return next;
 }
 
+/* Of the quickest link that there may be between hosts. */
+static hki_range_figures quickest_between_hosts(const hki_model *model)
+{
+    hki_range_figures tcp = hki_figures_least(&model->figures->link[HKI_LINK_TCP]),
+                      verbs = hki_figures_least(&model->figures->link[HKI_LINK_VERBS]);
+    bool has_verbs = false;
+    for (uint32_t rank = 0; rank < model->cluster->rank_count && !has_verbs; rank++)
+        has_verbs = model->cluster->seats[rank].reach & HKI_REACH_VERBS;
+    return has_verbs && verbs.beta_ps < tcp.beta_ps ? verbs : tcp;
+}
+
+/* By the textbook, without the last, in which folded ranks get their result. */
+static double rounds_of_fold(const hki_algorithm *algorithm, const hki_call *call)
+{
+    if (call->ranks < 2)
+        return 0;
+    double rounds = algorithm->rounds(call) / (algorithm->abreast ? algorithm->abreast : 1);
+    bool folded = (call->ranks & (call->ranks - 1)) != 0;
+    return folded ? rounds - 1 : rounds;
+}
+
+/* Of the rounds that hosts make in more than one of them alone would. */
+static uint64_t latency_between_hosts(const hki_model *model, const hki_algorithm *algorithm, const hki_call *call)
+{
+    hki_call on_host = *call;
+    on_host.ranks = model->cluster->hosts[model->cluster->seats[call->root].host].ranks;
+    on_host.root = on_host.rank = 0;
+    on_host.levels = NULL;
+    if (!algorithm->hierarchical || call->collective == HKI_COLL_BARRIER || model->cluster->host_count == 1 ||
+        on_host.ranks < 2)
+        return 0;
+    double rounds = algorithm->rounds(call) - algorithm->rounds(&on_host);
+    return rounds > 0 ? (uint64_t)(rounds * (double)quickest_between_hosts(model).alpha_ps) : 0; /* or not a number */
+}
+
 hk_status hki_lower_bound_find(const hki_model *model, const hki_algorithm *algorithm, const hki_call *given,
                                uint64_t bytes, hki_builder **writer, hki_lower_bound *result)
 {
@@ -104,7 +161,9 @@ hk_status hki_lower_bound_find(const hki_model *model, const hki_algorithm *algo
                .sizes = hki_price_sizes(call.collective, call.ranks, bytes, (uint32_t)hk_type_size(model->type))};
     uint32_t steps = 0;
     *result = (hki_lower_bound){0};
+    b.in_pairs = algorithm->alike && call.ranks > 1 && algorithm->alike(&call) == HKI_ALIKE_IN_PAIRS;
     call.segments = 1;
+    b.rounds = rounds_of_fold(algorithm, &call);
     call.in_place = HKI_SEPARATE;
     call.rank = call.root;
     uint32_t most = call.ranks <= CLUSTER_MOST ? RANKS_MOST : 0;
@@ -118,17 +177,24 @@ hk_status hki_lower_bound_find(const hki_model *model, const hki_algorithm *algo
         if (call.rank == call.root)
             break;
     }
-    result->least_ps = larger(b.least_ps, larger(b.nic_out_ps, b.nic_in_ps));
+    result->latency_ps = latency_between_hosts(model, algorithm, &call);
+    result->least_ps = larger(larger(b.least_ps, b.chain_ps), larger(b.nic_out_ps, b.nic_in_ps));
     return HK_OK;
 }
 
-uint64_t hki_lower_bound_of_memory(const hki_model *model, const hki_call *call, uint64_t bytes)
+/* ---- by any algorithm ---- */
+
+/* Calls of more have prices as of so many. */
+static uint64_t priced_bytes(uint64_t bytes)
 {
-    const uint64_t most = UINT64_C(1) << 40; /* as prices go */
+    return bytes < HKI_PRICE_BYTES_MOST ? bytes : HKI_PRICE_BYTES_MOST;
+}
+
+static uint64_t least_of_memory(const hki_model *model, const hki_call *call, uint64_t bytes)
+{
     uint64_t rate = model->figures->memory_rate, others = call->ranks - 1;
-    if (model->cluster->numa_count != 1 || !rate || call->ranks < 2)
+    if (model->cluster->numa_count != 1 || !rate)
         return 0;
-    bytes = bytes < most ? bytes : most;
     switch (call->collective) {
     case HKI_COLL_BARRIER:
         return 0;
@@ -142,4 +208,59 @@ uint64_t hki_lower_bound_of_memory(const hki_model *model, const hki_call *call,
     default: /* every rank but one gets, or gives away, as much as the whole */
         return hki_bytes_ps(bytes, hki_rate_ps(rate)) * others;
     }
+}
+
+/* Bytes that pass the NICs of the root's host one way, whatever the algorithm: it lacks, or is alone to have, what the
+ * others have. Of collectives in which every host sends what others reduce, the mean of hosts: some host has as much.
+ */
+static uint64_t nic_bytes(const hki_call *call, uint64_t bytes, uint32_t hosts, uint32_t ranks_of_host)
+{
+    uint64_t block = bytes / call->ranks, outside = call->ranks - ranks_of_host;
+    switch (call->collective) {
+    case HKI_COLL_BARRIER:
+        return 0;
+    case HKI_COLL_ALLREDUCE:
+        return bytes / hosts * (hosts - 1) * 2;
+    case HKI_COLL_REDUCE_SCATTER:
+    case HKI_COLL_REDUCE_SCATTERV:
+        return bytes / hosts * (hosts - 1);
+    case HKI_COLL_ALLTOALL:
+    case HKI_COLL_ALLTOALLV:
+        return block * outside * ranks_of_host;
+    case HKI_COLL_ALLGATHER:
+    case HKI_COLL_ALLGATHERV:
+    case HKI_COLL_GATHER:
+    case HKI_COLL_GATHERV:
+    case HKI_COLL_SCATTER:
+    case HKI_COLL_SCATTERV:
+        return block * outside;
+    default:
+        return bytes;
+    }
+}
+
+static bool is_mean_of_hosts(hki_collective collective)
+{
+    return collective == HKI_COLL_ALLREDUCE || collective == HKI_COLL_REDUCE_SCATTER ||
+           collective == HKI_COLL_REDUCE_SCATTERV;
+}
+
+static uint64_t least_of_nics(const hki_model *model, const hki_call *call, uint64_t bytes)
+{
+    const hki_cluster *cluster = model->cluster;
+    uint32_t own = cluster->seats[call->root].host;
+    if (cluster->host_count == 1)
+        return 0;
+    hki_range_figures quickest = quickest_between_hosts(model);
+    uint64_t pace = nic_ps(model, own, &quickest);
+    for (uint32_t host = 0; host < cluster->host_count && is_mean_of_hosts(call->collective); host++)
+        if (nic_ps(model, host, &quickest) < pace)
+            pace = nic_ps(model, host, &quickest);
+    return hki_bytes_ps(nic_bytes(call, bytes, cluster->host_count, cluster->hosts[own].ranks), pace);
+}
+
+uint64_t hki_lower_bound_of_any(const hki_model *model, const hki_call *call, uint64_t bytes)
+{
+    bytes = priced_bytes(bytes);
+    return call->ranks < 2 ? 0 : larger(least_of_memory(model, call, bytes), least_of_nics(model, call, bytes));
 }

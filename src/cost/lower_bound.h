@@ -8,8 +8,9 @@
 #include "cost/price.h"
 
 typedef struct hki_lower_bound {
-    uint64_t least_ps; /* 0: it cannot be told */
-    uint64_t steps;    /* that all ranks make, about */
+    uint64_t least_ps;   /* 0: it cannot be told */
+    uint64_t latency_ps; /* of the rounds between hosts of what is made for them, beside that or within: no bound */
+    uint64_t steps;      /* that all ranks make, about */
 } hki_lower_bound;
 
 /* By the algorithm in one segment; where it is segmented, with the least figures of every link, so that it holds for
@@ -17,7 +18,8 @@ typedef struct hki_lower_bound {
 hk_status hki_lower_bound_find(const hki_model *model, const hki_algorithm *algorithm, const hki_call *call,
                                uint64_t bytes, hki_builder **writer, hki_lower_bound *result);
 
-/* What the bytes that any algorithm has to move take to pass the one memory that there is. 0: there are several. */
-uint64_t hki_lower_bound_of_memory(const hki_model *model, const hki_call *call, uint64_t bytes);
+/* What the bytes that any algorithm has to move take to pass the one memory that there is, or the NICs of the host that
+ * has most to send or to take in. 0: nothing is known of either. */
+uint64_t hki_lower_bound_of_any(const hki_model *model, const hki_call *call, uint64_t bytes);
 
 #endif

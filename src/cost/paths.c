@@ -218,6 +218,8 @@ static bool peer_of(const finder *f, const sample *s, uint32_t i, uint32_t send,
 static bool is_even(const finder *f, const hki_symmetry *by)
 {
     for (uint32_t send = 0; send < f->send_count; send++) {
+        if ((send > 0 && f->peers[send] == f->peers[send - 1]) || (send > 1 && f->peers[send] == f->peers[send - 2]))
+            continue; /* rings have one or two peers, and long schedules */
         hki_link_class link = hki_cluster_link(f->cluster, f->traced, f->peers[send]);
         for (uint32_t further = 1; further < by->width; further++) {
             uint32_t rank = f->traced + further, peer = hki_moved(by, f->call->ranks, f->peers[send], rank);

@@ -108,6 +108,8 @@ static hk_status trace_part(const hki_sampled *place, const hki_algorithm *algor
         HK_TRY(hki_traces_new_excerpt(algorithm, call, 1, HKI_FIRST_ROW, &sample->traces));
         return hki_paths_new(place->cluster, place->figures, algorithm, call, sample->traces, &sample->paths);
     }
+    if (steps * call->ranks <= HKI_SAMPLE_FULLY)
+        most = HKI_SAMPLE_FULLY; /* all would be walked otherwise */
     if (!part || part * steps > most)
         return HK_ERR_UNSUPPORTED;
     HK_TRY(hki_traces_new_excerpt(algorithm, call, part, HKI_FIRST_ROW, &sample->traces));
