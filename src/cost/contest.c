@@ -7,10 +7,9 @@
 #include "cost/sample.h"
 
 enum {
-    TRIES_MOST = 4,    /* 1, 4, 16, 64 segments */
-    FORM_PERCENT = 75, /* of the textbook's form, which a walk may be quicker than, is a bound */
-    LONG_WALK =
-        1000, /* steps, for which latencies between hosts, which may be hidden, have to be made up for as well */
+    TRIES_MOST = 4,     /* 1, 4, 16, 64 segments */
+    FEWER_PERCENT = 80, /* of what more segments take beside latencies is the least that fewer do */
+    FORM_PERCENT = 75,  /* of the textbook's form, which a walk may be quicker than, is a bound */
     WORTH_PERCENT = 95, /* of a price, which is no more exact: what cannot be less is not worth a walk */
     DELAY_STEPS = 1024  /* of two bounds that are equal, what is so many steps longer comes as if twice as much */
 };
@@ -20,18 +19,19 @@ enum {
  * what all prices would make them, or within 5 % of it. */
 typedef struct effort {
     uint64_t steps;
-    uint32_t percent; /* of what is told */
+    uint32_t percent; /* of what is told beyond that which any algorithm takes */
+    uint32_t whole;   /* percent: of all that */
     uint32_t delay;   /* percent: comes after what promises so many times as long */
 } effort;
 /* In one segment: a bound tells only for how long something is occupied, so that what is long to walk has to be better
  * by it than by a price. */
-static const effort first_efforts[] = {{800, 100, 100}, {1200, 125, 100}, {4200, 160, 100}, {UINT64_MAX, 250, 100}};
-/* The same among hosts of several ranks, where one message after the other waits for a NIC or a memory: bounds tell
- * even less. */
-static const effort first_efforts_by_levels[] = {
-    {1000, 100, 100}, {1400, 120, 100}, {2600, 160, 100}, {UINT64_MAX, 280, 100}};
-static const effort efforts[] = {
-    {800, 85, 100}, {1200, 100, 115}, {4200, 106, 150}, {8400, 140, 200}, {UINT64_MAX, 250, 300}};
+static const effort first_efforts[] = {
+    {800, 100, 100, 100}, {1200, 125, 100, 100}, {4200, 160, 100, 100}, {UINT64_MAX, 250, 103, 100}};
+static const effort efforts[] = {{800, 85, 100, 100},
+                                 {1200, 100, 100, 115},
+                                 {4200, 106, 100, 150},
+                                 {8400, 140, 110, 200},
+                                 {UINT64_MAX, 250, 115, 300}};
 
 static const effort *find_effort(const effort *from, uint64_t steps)
 {
@@ -47,6 +47,7 @@ typedef struct entrant {
     stage stage;          /* by which least_ps is told */
     uint64_t least_ps;    /* of all that can still be tried */
     uint64_t occupied_ps; /* hki_lower_bound_find, and by any algorithm */
+    uint64_t chain_ps;    /* of rounds that wait for one another */
     uint64_t steps;       /* of all ranks in one segment, about */
     uint64_t walked;      /* of them, for a price */
     double sends;         /* in the most segments, as a part of what it sends in one */
@@ -82,27 +83,19 @@ static bool is_less(uint64_t ps, uint64_t than_ps)
     return ps <= percent_of(than_ps, WORTH_PERCENT);
 }
 
-/* So many percent of what goes beyond that which any algorithm takes. */
-static uint64_t above(const contest *c, uint64_t ps, uint32_t percent)
+/* What has to be less than the best for what is told to be worth the effort. */
+static uint64_t weigh(const contest *c, uint64_t ps, const effort *of)
 {
-    return ps > c->any_ps ? c->any_ps + percent_of(ps - c->any_ps, percent) : c->any_ps;
-}
-
-/* Whether there are hosts, and of several ranks. */
-static bool have_several(const hki_cluster *cluster)
-{
-    return cluster->host_count > 1 && cluster->rank_count > cluster->host_count;
+    uint64_t beyond = ps > c->any_ps ? ps - c->any_ps : 0;
+    return percent_of(c->any_ps + percent_of(beyond, of->percent), of->whole);
 }
 
 /* Whether an entrant may still be the best, and so much quicker that it is worth its walk. */
 static bool is_worth(const contest *c, const entrant *e)
 {
-    uint32_t percent = 100;
-    if (e->stage == BY_BOUND)
-        percent =
-            find_effort(have_several(c->model.cluster) ? first_efforts_by_levels : first_efforts, e->walked)->percent;
-    return e->stage != OVER && is_less(e->least_ps, c->best_ps) &&
-           is_less(percent_of(e->least_ps, percent), c->best_ps);
+    if (e->stage == OVER || !is_less(larger(e->least_ps, e->chain_ps), c->best_ps))
+        return false;
+    return e->stage != BY_BOUND || is_less(weigh(c, e->least_ps, find_effort(first_efforts, e->walked)), c->best_ps);
 }
 
 static uint32_t segments_of(uint32_t try)
@@ -159,10 +152,10 @@ static uint64_t expect(const contest *c, const entrant *e, uint32_t try)
     return latency + (one->total_ps - one->alpha_ps) / segments + e->occupied_ps - e->occupied_ps / segments;
 }
 
-/* What fewer segments take at the least, as a price in more tells: only latencies get less. */
+/* What fewer segments take at the least, as a price in more tells: latencies get less, the rest hardly. */
 static uint64_t at_least(const hki_price *in_more, uint32_t times)
 {
-    return in_more->total_ps - in_more->alpha_ps + in_more->alpha_ps / times;
+    return percent_of(in_more->total_ps - in_more->alpha_ps, FEWER_PERCENT) + in_more->alpha_ps / times;
 }
 
 /* The least that is to be expected of a try: what takes longer than expected in some segments does so in more. What
@@ -170,7 +163,6 @@ static uint64_t at_least(const hki_price *in_more, uint32_t times)
 static uint64_t promise(const contest *c, const entrant *e, uint32_t try)
 {
     uint64_t ps = expect(c, e, try);
-    uint32_t percent = effort_of(c, e, try)->percent;
     for (uint32_t i = 1; i < try; i++)
         if (e->tried[i]) {
             uint64_t expected = expect(c, e, i), real = e->prices[i].total_ps;
@@ -180,7 +172,7 @@ static uint64_t promise(const contest *c, const entrant *e, uint32_t try)
     for (uint32_t i = try + 1; i < e->tries; i++)
         if (e->tried[i])
             ps = larger(ps, at_least(&e->prices[i], segments_of(i) / segments_of(try)));
-    return above(c, ps, percent);
+    return weigh(c, ps, effort_of(c, e, try));
 }
 
 /* What is to be tried next: of all that promise about as much as the best the fewest segments. */
@@ -266,9 +258,10 @@ static hk_status find_bound(contest *c, entrant *e)
     hki_lower_bound bound;
     HK_TRY(hki_lower_bound_find(&c->model, algorithm, &c->question->call, c->question->bytes, &c->writer, &bound));
     e->steps = bound.steps;
+    e->chain_ps = bound.chain_ps;
     e->walked = is_walked_by_few(c, algorithm) ? bound.steps / c->question->call.ranks : bound.steps;
     e->occupied_ps = larger((uint64_t)((double)bound.least_ps * e->sends), c->any_ps);
-    e->least_ps = larger(e->least_ps, e->occupied_ps + (e->walked > LONG_WALK ? bound.latency_ps : 0));
+    e->least_ps = larger(e->least_ps, e->occupied_ps);
     e->stage = BY_BOUND;
     return HK_OK;
 }

@@ -138,20 +138,6 @@ static double rounds_of_fold(const hki_algorithm *algorithm, const hki_call *cal
     return folded ? rounds - 1 : rounds;
 }
 
-/* Of the rounds that hosts make in more than one of them alone would. */
-static uint64_t latency_between_hosts(const hki_model *model, const hki_algorithm *algorithm, const hki_call *call)
-{
-    hki_call on_host = *call;
-    on_host.ranks = model->cluster->hosts[model->cluster->seats[call->root].host].ranks;
-    on_host.root = on_host.rank = 0;
-    on_host.levels = NULL;
-    if (!algorithm->hierarchical || call->collective == HKI_COLL_BARRIER || model->cluster->host_count == 1 ||
-        on_host.ranks < 2)
-        return 0;
-    double rounds = algorithm->rounds(call) - algorithm->rounds(&on_host);
-    return rounds > 0 ? (uint64_t)(rounds * (double)quickest_between_hosts(model).alpha_ps) : 0; /* or not a number */
-}
-
 hk_status hki_lower_bound_find(const hki_model *model, const hki_algorithm *algorithm, const hki_call *given,
                                uint64_t bytes, hki_builder **writer, hki_lower_bound *result)
 {
@@ -177,8 +163,8 @@ hk_status hki_lower_bound_find(const hki_model *model, const hki_algorithm *algo
         if (call.rank == call.root)
             break;
     }
-    result->latency_ps = latency_between_hosts(model, algorithm, &call);
-    result->least_ps = larger(larger(b.least_ps, b.chain_ps), larger(b.nic_out_ps, b.nic_in_ps));
+    result->chain_ps = b.chain_ps;
+    result->least_ps = larger(b.least_ps, larger(b.nic_out_ps, b.nic_in_ps));
     return HK_OK;
 }
 

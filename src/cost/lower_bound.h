@@ -8,9 +8,9 @@
 #include "cost/price.h"
 
 typedef struct hki_lower_bound {
-    uint64_t least_ps;   /* 0: it cannot be told */
-    uint64_t latency_ps; /* of the rounds between hosts of what is made for them, beside that or within: no bound */
-    uint64_t steps;      /* that all ranks make, about */
+    uint64_t least_ps; /* 0: it cannot be told */
+    uint64_t chain_ps; /* the same, of rounds that wait for one another */
+    uint64_t steps;    /* that all ranks make, about */
 } hki_lower_bound;
 
 /* By the algorithm in one segment; where it is segmented, with the least figures of every link, so that it holds for
