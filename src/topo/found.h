@@ -23,6 +23,13 @@ hki_topology *hki_topology_new(const hki_topology *counts);
 
 /* This host through hwloc, with these usable. HK_ERR_UNSUPPORTED when there is no hwloc, HK_ERR_NO_MEMORY. */
 hk_status hki_topology_load_hwloc(const hki_cpus *usable, hki_topology **topology);
+/* hki_topology_load_xml and hki_topology_load_synthetic by this process itself, which may crash. */
+hk_status hki_topology_load_xml_here(const char *path, hki_topology **topology);
+hk_status hki_topology_load_synthetic_here(const char *description, hki_topology **topology);
+/* Has a child process load from something, in case that crashes or takes so many seconds: HK_ERR_ARGUMENT, naming it.
+ * What the loader finds is passed on, errors included. */
+typedef hk_status hki_topology_loader(const char *from, hki_topology **topology);
+hk_status hki_topology_load_apart(hki_topology_loader *load, const char *from, int seconds, hki_topology **topology);
 /* The same from /sys below a root, which is "" but in tests. HK_ERR_NO_MEMORY. */
 hk_status hki_topology_load_below(const char *root, const hki_cpus *usable, hki_topology **topology);
 uint32_t hki_topology_quota_below(const char *root);

@@ -83,8 +83,9 @@ hk_status hki_topology_load(hki_topology **topology);
  * left out; without it every usable CPU is a core of its own. HK_ERR_NO_MEMORY, HK_ERR_SYSTEM. */
 hk_status hki_topology_load_system(hki_topology **topology);
 /* Some host's topology from a file that `lstopo file.xml` wrote, or from hwloc's synthetic description ("package:2
- * core:4 pu:2"). Usable is what was allowed there; no quota. Same conditions as hki_topology_load. HK_ERR_UNSUPPORTED
- * (no hwloc), HK_ERR_ARGUMENT (not readable, or nonsense; names it), HK_ERR_NO_MEMORY. */
+ * core:4 pu:2"). Usable is what was allowed there; no quota. Same conditions as hki_topology_load; a child process
+ * reads it, since hwloc crashes on damaged files. HK_ERR_UNSUPPORTED (no hwloc), HK_ERR_ARGUMENT (not readable,
+ * nonsense, too large, or takes longer than 10 s; names it), HK_ERR_NO_MEMORY, HK_ERR_SYSTEM (no process). */
 hk_status hki_topology_load_xml(const char *path, hki_topology **topology);
 hk_status hki_topology_load_synthetic(const char *description, hki_topology **topology);
 void hki_topology_free(hki_topology *topology);

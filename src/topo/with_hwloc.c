@@ -265,12 +265,12 @@ hk_status hki_topology_load_hwloc(const hki_cpus *usable, hki_topology **topolog
     return load(&(origin){.usable = usable}, topology);
 }
 
-hk_status hki_topology_load_xml(const char *path, hki_topology **topology)
+hk_status hki_topology_load_xml_here(const char *path, hki_topology **topology)
 {
     return load(&(origin){.xml = path}, topology);
 }
 
-hk_status hki_topology_load_synthetic(const char *description, hki_topology **topology)
+hk_status hki_topology_load_synthetic_here(const char *description, hki_topology **topology)
 {
     return load(&(origin){.synthetic = description}, topology);
 }

@@ -301,6 +301,27 @@ static void a_setting_may_say_for_which_sizes(void **state)
     leave(&at);
 }
 
+/* What is forbidden from a size on is not chosen there, though its class of sizes begins below. */
+static void sizes_forbid_within_a_class(void **state)
+{
+    (void)state;
+    set(NULL);
+    place at = place_of(1, 8, 8);
+    hki_call call = call_of(HKI_COLL_ALLREDUCE, 8);
+    char setting[64];
+    const char *usual = chosen(&at, &call, 1010);
+    leave(&at);
+    snprintf(setting, sizeof setting, "allreduce:^%s@1000-", usual);
+    set(setting);
+    at = place_of(1, 8, 8);
+    assert_int_equal(hki_size_class(1010), hki_size_class(999));
+    assert_string_equal(chosen(&at, &call, 999), usual);
+    assert_string_not_equal(chosen(&at, &call, 1010), usual);
+    assert_string_equal(chosen(&at, &call, 999), usual);
+    leave(&at);
+    set(NULL);
+}
+
 /* What is forced upon one chooser comes first there, is forgotten when it ends, and concerns no other. */
 static void one_chooser_can_be_forced(void **state)
 {
@@ -377,6 +398,7 @@ int main(void)
         cmocka_unit_test(classes_of_sizes_cover_all),
         cmocka_unit_test(choosing_walks_few_steps),
         cmocka_unit_test(segments_grow_with_the_vector),
+        cmocka_unit_test(sizes_forbid_within_a_class),
         cmocka_unit_test(one_chooser_can_be_forced),
         cmocka_unit_test_teardown(a_setting_forces_and_forbids, forget),
         cmocka_unit_test_teardown(a_setting_may_say_for_which_sizes, forget),

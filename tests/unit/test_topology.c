@@ -253,42 +253,6 @@ static void nonsense_is_refused_and_named(void **state)
     assert_null(topology);
 }
 
-/* As lstopo writes it, cut down to what matters. */
-static const char xml[] =
-    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology "
-    "version=\"2.0\">\n"
-    "<object type=\"Machine\" os_index=\"0\" cpuset=\"0x3\" complete_cpuset=\"0x3\" allowed_cpuset=\"0x2\" "
-    "nodeset=\"0x20\" complete_nodeset=\"0x20\" allowed_nodeset=\"0x20\" gp_index=\"1\">\n"
-    "<object type=\"Package\" os_index=\"0\" cpuset=\"0x3\" complete_cpuset=\"0x3\" nodeset=\"0x20\" "
-    "complete_nodeset=\"0x20\" gp_index=\"2\">\n"
-    "<object type=\"NUMANode\" os_index=\"5\" cpuset=\"0x3\" complete_cpuset=\"0x3\" nodeset=\"0x20\" "
-    "complete_nodeset=\"0x20\" gp_index=\"3\" local_memory=\"1073741824\"/>\n"
-    "<object type=\"Core\" os_index=\"0\" cpuset=\"0x1\" complete_cpuset=\"0x1\" nodeset=\"0x20\" "
-    "complete_nodeset=\"0x20\" gp_index=\"4\"><object type=\"PU\" os_index=\"0\" cpuset=\"0x1\" "
-    "complete_cpuset=\"0x1\" nodeset=\"0x20\" complete_nodeset=\"0x20\" gp_index=\"5\"/></object>\n"
-    "<object type=\"Core\" os_index=\"1\" cpuset=\"0x2\" complete_cpuset=\"0x2\" nodeset=\"0x20\" "
-    "complete_nodeset=\"0x20\" gp_index=\"6\"><object type=\"PU\" os_index=\"1\" cpuset=\"0x2\" "
-    "complete_cpuset=\"0x2\" nodeset=\"0x20\" complete_nodeset=\"0x20\" gp_index=\"7\"/></object>\n"
-    "</object>\n</object>\n</topology>";
-
-static void a_file_of_another_machine_can_be_read(void **state)
-{
-    (void)state;
-    hki_topology_free(synthetic("core:1 pu:1"));
-    put_file(xml, "/machine.xml");
-    char path[300];
-    snprintf(path, sizeof path, "%s/machine.xml", root);
-    hki_topology *topology;
-    assert_int_equal(hki_topology_load_xml(path, &topology), HK_OK);
-    assert_int_equal(topology->core_count, 2);
-    assert_int_equal(topology->package_count, 1);
-    assert_int_equal(topology->numas[0].os, 5);
-    assert_int_equal(topology->numas[0].bytes, 1073741824);
-    assert_false(topology->pus[0].usable); /* allowed_cpuset */
-    assert_true(topology->pus[1].usable);
-    hki_topology_free(topology);
-}
-
 /* ---------------------------------------------------------------------------------------------------------------
  * From /sys
  * ------------------------------------------------------------------------------------------------------------- */
@@ -677,7 +641,6 @@ int main(void)
         cmocka_unit_test(processes_are_spread_over_packages_then_nodes_then_caches),
         cmocka_unit_test(every_beginning_of_the_order_is_even_although_the_parts_are_not),
         in_a_root(nonsense_is_refused_and_named),
-        in_a_root(a_file_of_another_machine_can_be_read),
         in_a_root(a_host_is_read_from_its_files),
         in_a_root(without_files_every_usable_cpu_is_a_core),
         in_a_root(odd_files_do_no_harm),
