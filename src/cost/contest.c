@@ -30,7 +30,7 @@ static const effort first_efforts[] = {
 static const effort efforts[] = {{800, 85, 100, 100},
                                  {1200, 100, 100, 115},
                                  {4200, 106, 100, 150},
-                                 {8400, 140, 110, 200},
+                                 {8400, 180, 115, 200},
                                  {UINT64_MAX, 250, 115, 300}};
 
 static const effort *find_effort(const effort *from, uint64_t steps)
