@@ -42,23 +42,45 @@ static void forget_all(hki_pricer *pricer)
     pricer->bytes = 0;
 }
 
-/* Means over neighbours in rank: chains of messages take quick and slow links in turn. */
-static void find_typical(hki_pricer *pricer)
+/* Ranks host by host, as they are numbered. NULL: no memory. */
+static uint32_t *order_by_host(const hki_cluster *cluster)
+{
+    uint32_t *order = malloc(cluster->rank_count * sizeof *order);
+    uint32_t *next = calloc((size_t)cluster->host_count + 1, sizeof *next);
+    for (uint32_t host = 0; order && next && host < cluster->host_count; host++)
+        next[host + 1] = next[host] + cluster->hosts[host].ranks;
+    for (uint32_t rank = 0; order && next && rank < cluster->rank_count; rank++)
+        order[next[cluster->seats[rank].host]++] = rank;
+    bool is_whole = next != NULL;
+    free(next);
+    if (is_whole)
+        return order;
+    free(order);
+    return NULL;
+}
+
+/* Means over a chain through all ranks that leaves no host before it has been at all its ranks: chains of messages take
+ * quick and slow links in turn, and no algorithm has to take more slow ones than that. */
+static hk_status find_typical(hki_pricer *pricer)
 {
     const hki_cluster *cluster = pricer->cluster;
-    uint32_t pairs = cluster->rank_count - 1;
+    uint32_t pairs = cluster->rank_count - 1, *order = order_by_host(cluster);
     unsigned __int128 alpha = 0, overhead = 0, beta = 0;
-    for (uint32_t rank = 1; rank <= pairs; rank++) {
-        hki_link_class class = hki_cluster_link(cluster, rank - 1, rank);
+    if (!order)
+        return hki_error(HK_ERR_NO_MEMORY, "no memory for prices among %u ranks", cluster->rank_count);
+    for (uint32_t i = 1; i <= pairs; i++) {
+        hki_link_class class = hki_cluster_link(cluster, order[i - 1], order[i]);
         const hki_link_figures *link = &pricer->figures->link[class];
         pricer->neighbours[class] = true;
         alpha += link->range[0].alpha_ps;
         overhead += link->range[0].overhead_ps;
         beta += hki_figures_least(link).beta_ps;
     }
+    free(order);
     pricer->typical_alpha_ps = pairs ? (uint64_t)(alpha / pairs) : 0;
     pricer->typical_overhead_ps = pairs ? (uint64_t)(overhead / pairs) : 0;
     pricer->typical_beta_ps = pairs ? (uint64_t)(beta / pairs) : 0;
+    return HK_OK;
 }
 
 uint64_t hki_pricer_form(const hki_pricer *pricer, const hki_algorithm *algorithm, const hki_call *given,
@@ -91,9 +113,10 @@ hk_status hki_pricer_new(const hki_cluster *cluster, const hki_figures *figures,
         free(made);
         return status;
     }
-    find_typical(made);
     made->place = (hki_sampled){.cluster = cluster, .figures = figures};
-    status = hki_bulk_sharers(cluster, &made->sharers);
+    status = find_typical(made);
+    if (status == HK_OK)
+        status = hki_bulk_sharers(cluster, &made->sharers);
     if (status == HK_OK)
         status = hki_period_open(cluster, &made->place.period);
     if (status == HK_OK)
