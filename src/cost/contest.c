@@ -90,12 +90,21 @@ static uint64_t weigh(const contest *c, uint64_t ps, const effort *of)
     return percent_of(c->any_ps + percent_of(beyond, of->percent), of->whole);
 }
 
+/* Steps of a walk as they count against others: among more ranks a choice may take longer. */
+static uint64_t relative(const contest *c, uint64_t steps)
+{
+    enum { FEW = 64, MANY = 128 };
+    uint32_t ranks = c->question->call.ranks < MANY ? c->question->call.ranks : MANY;
+    return ranks > FEW ? steps * FEW / ranks : steps;
+}
+
 /* Whether an entrant may still be the best, and so much quicker that it is worth its walk. */
 static bool is_worth(const contest *c, const entrant *e)
 {
     if (e->stage == OVER || !is_less(larger(e->least_ps, e->chain_ps), c->best_ps))
         return false;
-    return e->stage != BY_BOUND || is_less(weigh(c, e->least_ps, find_effort(first_efforts, e->walked)), c->best_ps);
+    return e->stage != BY_BOUND ||
+           is_less(weigh(c, e->least_ps, find_effort(first_efforts, relative(c, e->walked))), c->best_ps);
 }
 
 static uint32_t segments_of(uint32_t try)
@@ -138,7 +147,7 @@ static const effort *effort_of(const contest *c, const entrant *e, uint32_t try)
     uint64_t times = hki_price_segments(&call), steps = e->prices[0].effort * times;
     if (e->candidate->algorithm->alike && steps > HKI_SAMPLE_FULLY) /* some ranks will stand for all */
         steps = 2 * e->steps / call.ranks * times;
-    return find_effort(efforts, steps);
+    return find_effort(efforts, relative(c, steps));
 }
 
 /* What more segments take, as a price in one tells: latency stays, or gets less as smaller messages have less; the rest
