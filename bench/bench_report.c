@@ -106,18 +106,37 @@ void hki_bench_cell_json(FILE *out, const char *library, const char *transport, 
     fputc('}', out);
 }
 
-void hki_bench_csv_heading(FILE *out)
+void hki_bench_csv_heading(FILE *out, bool regret)
 {
     fputs("library,collective,transport,ranks,bytes,count,type,op,algorithm,min_us,p50_us,avg_us,p99_us,"
-          "algbw_gbs,busbw_gbs,correct\n",
+          "algbw_gbs,busbw_gbs,correct",
           out);
+    fputs(regret ? ",predicted_us,simulated_us,state,best,best_us,regret\n" : "\n", out);
+}
+
+/* What is not known is left empty. */
+static void put_known(FILE *out, double value)
+{
+    fputc(',', out);
+    if (value > 0)
+        fprintf(out, "%.6g", value);
+}
+
+static void regret_csv(FILE *out, const hki_bench_result *result)
+{
+    const hki_bench_regret *regret = result->regret;
+    const hki_bench_rival *best = &regret->rivals[regret->best];
+    put_known(out, result->predicted_us);
+    put_known(out, result->simulated_us);
+    put_known(out, result->state);
+    fprintf(out, ",%s,%.6g,%.6g", best->algorithm, best->even_us, regret->value);
 }
 
 void hki_bench_cell_csv(FILE *out, const char *library, const char *transport, const hki_bench_cell *cell,
                         const hki_bench_result *result)
 {
     const hki_bench_times *time = &result->time;
-    fprintf(out, "%s,%s,%s,%d,%llu,%llu,%s,%s,%s,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%s\n", library,
+    fprintf(out, "%s,%s,%s,%d,%llu,%llu,%s,%s,%s,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%s", library,
             hki_bench_traits_of(cell->kind)->name, transport, cell->ranks, (unsigned long long)cell->bytes,
             (unsigned long long)cell->count, type_of(cell), op_of(cell), result->algorithm, time->min, time->p50,
             time->avg, time->p99, hki_bench_algorithm_bandwidth(cell, time->p50),
@@ -125,6 +144,9 @@ void hki_bench_cell_csv(FILE *out, const char *library, const char *transport, c
             result->correct == 1   ? "yes"
             : result->correct == 0 ? "no"
                                    : "");
+    if (result->regret != NULL)
+        regret_csv(out, result);
+    fputc('\n', out);
 }
 
 void hki_bench_size_text(uint64_t bytes, char *text, size_t room)

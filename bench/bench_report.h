@@ -13,8 +13,8 @@ extern "C" {
 /* The object of one cell, without a newline: {"collective": …, "time_us": {…}, …}. */
 void hki_bench_cell_json(FILE *out, const char *library, const char *transport, const hki_bench_cell *cell,
                          const hki_bench_result *result);
-/* The heading line, and one line a cell. */
-void hki_bench_csv_heading(FILE *out);
+/* The heading line, and one line a cell; more columns with --regret. */
+void hki_bench_csv_heading(FILE *out, bool regret);
 void hki_bench_cell_csv(FILE *out, const char *library, const char *transport, const hki_bench_cell *cell,
                         const hki_bench_result *result);
 void hki_bench_table_heading(FILE *out);

@@ -107,7 +107,7 @@ static void begin_output(run *r)
     if (r->out.json != NULL)
         write_meta(r->out.json, r);
     if (r->out.csv != NULL)
-        hki_bench_csv_heading(r->out.csv);
+        hki_bench_csv_heading(r->out.csv, r->options->regret);
     if (r->out.table == NULL)
         return;
     const hki_bench_options *o = r->options;

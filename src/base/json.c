@@ -361,15 +361,15 @@ static bool write_all(const char *path, const char *text)
     return fclose(file) == 0 && written;
 }
 
-/* Writes beside the file first, so that it is never there in part. False and errno otherwise. */
+/* Writes beside the file first, so that it is never there in part; text NULL: only tries. False and errno otherwise. */
 static bool replace_file(const char *path, const char *text)
 {
     char *beside;
     if (asprintf(&beside, "%s.%ld", path, (long)getpid()) < 0)
         return false;
-    bool done = write_all(beside, text) && rename(beside, path) == 0;
+    bool done = write_all(beside, text ? text : "") && (!text || rename(beside, path) == 0);
     int error = errno;
-    if (!done)
+    if (!done || !text)
         unlink(beside);
     free(beside);
     errno = error;
@@ -381,6 +381,19 @@ static bool is_special(const char *path)
 {
     struct stat status;
     return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+/* A device tells only when it is written to; whoever reads from a pipe would take what is written for all. */
+static bool may_write_to_special(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISCHR(status.st_mode) ? write_all(path, "") : access(path, W_OK) == 0;
+}
+
+hk_status hki_json_may_write(const char *path)
+{
+    bool may = is_special(path) ? may_write_to_special(path) : replace_file(path, NULL);
+    return may ? HK_OK : hki_error(HK_ERR_SYSTEM, "%s cannot be written: %s", path, strerror(errno));
 }
 
 hk_status hki_json_write(const hki_json *document, const char *path)

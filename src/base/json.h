@@ -48,5 +48,8 @@ hk_status hki_json_print(const hki_json *document, char **text);
 /* Writes it whole or not at all: to a file beside, which then takes the name; to what is no regular file, straight.
  * HK_ERR_SYSTEM, HK_ERR_NO_MEMORY. */
 hk_status hki_json_write(const hki_json *document, const char *path);
+/* Whether hki_json_write could write there, before there is anything to write. A file that is there stays as it is;
+ * a device gets an empty line. HK_ERR_SYSTEM, HK_ERR_NO_MEMORY. */
+hk_status hki_json_may_write(const char *path);
 
 #endif

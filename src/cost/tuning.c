@@ -108,6 +108,8 @@ static hk_status read_link(const hki_json *object, const char *name, hki_tuning 
     size_t count = hki_json_count(ranges);
     if (count == 0 || count > HKI_FIGURE_RANGES)
         return wrong(name, class, "ranges", "list of 1 to 6 ranges");
+    if (figures->origin == HKI_TUNED)
+        return hki_error(HK_ERR_ARGUMENT, "%s: links: \"%s\" is there twice", name, class);
     *figures = (hki_link_figures){.ranges = (uint32_t)count, .origin = HKI_TUNED};
     for (size_t i = 0; i < count; i++) {
         HK_TRY(read_range(hki_json_item(ranges, i), name, class, &figures->range[i], &tuning->quality[link][i]));
@@ -191,12 +193,24 @@ hk_status hki_tuning_parse(const char *text, size_t bytes, const char *name, hki
     return status;
 }
 
+static bool is_of_this_machine(const hki_tuning *tuning)
+{
+    char id[HKI_MACHINE_BYTES];
+    hki_machine_id(id);
+    return strcmp(id, tuning->machine) == 0;
+}
+
 hk_status hki_tuning_read(const char *path, hki_tuning *tuning)
 {
     hki_json *document = NULL;
     HK_TRY(hki_json_read(path, &document));
     hk_status status = read_document(document, path, tuning);
     hki_json_free(document);
+    if (status == HK_OK && !is_of_this_machine(tuning)) {
+        char *source = tuning->figures.source;
+        size_t used = strlen(source);
+        snprintf(source + used, sizeof tuning->figures.source - used, ", of another machine");
+    }
     return status;
 }
 

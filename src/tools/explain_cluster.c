@@ -4,6 +4,7 @@
 #include "tools/run.h"
 
 #include "base/error.h"
+#include "base/settings.h"
 #include "comm/probe.h"
 #include "comm/transports.h"
 #include "cost/reported.h"
@@ -81,7 +82,9 @@ static hk_status from_here(const hki_explain_request *request, hki_cluster **res
 {
     hki_topology *topology;
     HK_TRY(hki_topology_load(&topology));
-    hki_cluster *cluster = hki_cluster_new(request->ranks, 1, 1, "this host");
+    /* A rank that `hocket run` has bound sees its own share alone. */
+    const char *name = hki_setting_given(HKI_SET_LAUNCH) ? "what this rank of a job may use of this host" : "this host";
+    hki_cluster *cluster = hki_cluster_new(request->ranks, 1, 1, name);
     hk_status status = cluster ? fill_host(request, topology, cluster)
                                : hki_error(HK_ERR_NO_MEMORY, "no memory for %u ranks", request->ranks);
     hki_topology_free(topology);

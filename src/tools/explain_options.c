@@ -14,7 +14,8 @@ enum { MOST_RANKS = HKI_EXPLAIN_RANKS, BYTES_DEFAULT = 1 << 20 };
     X("bytes", 'b', "N", "size, with K, M, G; of all ranks' blocks where each has one (1M)")                           \
     X("hosts", 'H', "N", "so many equal hosts, over tcp or --transport verbs, instead of this one")                    \
     X("topology", 't', "FILE", "a cluster described by a file")                                                        \
-    X("capacity", 'c', "N", "ranks that run at once on a host (as many as it has; of this one: its cores)")            \
+    X("capacity", 'c', "N",                                                                                            \
+      "ranks that run at once on a host, at most 8192 (as many as it has; of this one: its cores)")                    \
     X("transport", 'x', "T", "shm or tcp alone, within this host; verbs, with what a device of this host reports")     \
     X("type", 'T', "T", "element type (float32)")                                                                      \
     X("op", 'o', "OP", "operator (sum)")                                                                               \

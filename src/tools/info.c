@@ -120,6 +120,5 @@ int hki_tool_info(int argc, char **argv)
         fprintf(stderr, "hocket info: unexpected \"%s\"; see hocket info --help\n", argv[argc - 1]);
         return 2;
     }
-    int status = print_listing(listing, argv[optind], picture, json);
-    return fflush(stdout) == 0 ? status : 1;
+    return print_listing(listing, argv[optind], picture, json);
 }

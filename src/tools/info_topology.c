@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What is shown: a host, or a cluster. */
 typedef struct subject {
@@ -30,10 +31,11 @@ static hk_status draw(const subject *shown, bool as_picture, FILE *file)
     return HK_OK;
 }
 
-static int complain(void)
+/* 2: the user has it in hand, a file that is wrong. */
+static int complain(hk_status status)
 {
     fprintf(stderr, "hocket info: %s\n", hk_last_error());
-    return 1;
+    return status == HK_ERR_ARGUMENT || status == HK_ERR_SETTING ? 2 : 1;
 }
 
 static int show(const subject *shown, const char *picture)
@@ -48,7 +50,7 @@ static int show(const subject *shown, const char *picture)
     if (picture)
         written = fclose(file) == 0 && written;
     if (status != HK_OK)
-        return complain();
+        return complain(status);
     if (!written)
         fprintf(stderr, "hocket info: %s cannot be written\n", picture ? picture : "standard output");
     return !written;
@@ -70,10 +72,14 @@ static int show_file(const char *name, const char *picture)
 {
     subject shown = {.title = name};
     hki_cluster *cluster = NULL;
+    if (access(name, R_OK) != 0) {
+        fprintf(stderr, "hocket info: %s cannot be read: %s\n", name, strerror(errno));
+        return 1;
+    }
     bool many = is_cluster(name);
     hk_status status = many ? hki_cluster_read(name, &cluster) : hki_topology_load_xml(name, &shown.host);
     shown.cluster = cluster;
-    int result = status == HK_OK ? show(&shown, picture) : complain();
+    int result = status == HK_OK ? show(&shown, picture) : complain(status);
     hki_topology_free(shown.host);
     hki_cluster_free(cluster);
     return result;
@@ -107,8 +113,9 @@ static void show_figures(const hki_figures *figures)
 static int show_job(const char *picture)
 {
     hk_comm *comm;
-    if (hk_init(&comm) != HK_OK)
-        return complain();
+    hk_status status = hk_init(&comm);
+    if (status != HK_OK)
+        return complain(status);
     int result = hk_comm_rank(comm) == 0 ? show(&(subject){.cluster = comm->cluster}, picture) : 0;
     if (hk_comm_rank(comm) == 0 && !picture)
         show_figures(&comm->context->figures);
@@ -121,7 +128,8 @@ static int show_host(const char *picture)
 {
     hki_nics nics = hki_nics_find();
     subject shown = {.nics = &nics, .title = "This host. Grey: not usable by this process"};
-    int result = hki_topology_load(&shown.host) == HK_OK ? show(&shown, picture) : complain();
+    hk_status status = hki_topology_load(&shown.host);
+    int result = status == HK_OK ? show(&shown, picture) : complain(status);
     hki_topology_free(shown.host);
     return result;
 }

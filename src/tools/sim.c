@@ -3,6 +3,7 @@
 #include "tools/tools.h"
 
 #include "base/error.h"
+#include "base/settings.h"
 
 #include <errno.h>
 #include <string.h>
@@ -74,6 +75,9 @@ int hki_tool_sim(int argc, char **argv)
         hki_sim_usage(stdout);
         return 0;
     }
+    if (hki_setting_given(HKI_SET_ALGORITHM))
+        fputs("hocket sim: HOCKET_ALGORITHM is not looked at, since algorithms are compared; --algorithm names some\n",
+              stderr);
     hk_status status = hki_sim_study_run(&request, &study);
     if (status != HK_OK) {
         fprintf(stderr, "hocket sim: %s\n", hk_last_error());

@@ -3,8 +3,10 @@
 #include "tools/tune.h"
 #include "tools/tools.h"
 
+#include "base/json.h"
 #include "base/settings.h"
 #include "bench/bench_launch.h"
+#include "comm/comm.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -100,11 +102,25 @@ static int fail(void)
     return 1;
 }
 
-static int finish(const hki_tune_options *options, hki_tune_points *points)
+/* Where figures go: NULL, after a message, where they cannot. */
+static const char *find_output(const hki_tune_options *options)
 {
     enum { PATH = 4096 };
-    char cache[PATH];
+    static char cache[PATH];
     const char *path = options->output;
+    if (!path && hki_tuning_cache_path(cache, sizeof cache, true))
+        path = cache;
+    if (!path)
+        fprintf(stderr, "hocket tune: there is no place for the user's cache; give -o FILE\n");
+    else if (hki_json_may_write(path) != HK_OK)
+        fprintf(stderr, "hocket tune: %s\n", hk_last_error());
+    else
+        return path;
+    return NULL;
+}
+
+static int finish(const char *path, hki_tune_points *points)
+{
     hki_tuning *tuning = malloc(sizeof *tuning);
     if (!tuning) {
         fprintf(stderr, "hocket tune: no memory for figures\n");
@@ -120,17 +136,11 @@ static int finish(const hki_tune_options *options, hki_tune_points *points)
         hki_tune_report(stdout, tuning);
         hki_tune_report_doubts(stderr, tuning);
     }
-    if (status == HK_OK && !path && hki_tuning_cache_path(cache, sizeof cache, true))
-        path = cache;
-    if (status == HK_OK && path)
+    if (status == HK_OK)
         status = hki_tuning_write(tuning, path);
     free(tuning);
     if (status != HK_OK)
         return fail();
-    if (!path) {
-        fprintf(stderr, "hocket tune: there is no place for the user's cache; give -o FILE\n");
-        return 1;
-    }
     printf("written to %s\n", path);
     return 0;
 }
@@ -151,15 +161,48 @@ static void no_progress(void *context, uint32_t done, uint32_t all)
     (void)all;
 }
 
+/* A host of more ranks than cores, whose links are not what is measured there; NULL: there is none. */
+static const hki_cluster_host *find_crowded(const hki_cluster *cluster)
+{
+    for (uint32_t host = 0; host < cluster->host_count; host++)
+        if (cluster->hosts[host].ranks > cluster->hosts[host].capacity)
+            return &cluster->hosts[host];
+    return NULL;
+}
+
+/* Whether it makes sense to measure for a file: all ranks say the same, the first why not. */
+static bool may_measure(hk_comm *comm, const hki_tune_options *options, const char **path)
+{
+    bool lead = hk_comm_rank(comm) == 0;
+    const hki_cluster_host *crowded = find_crowded(comm->cluster);
+    if (crowded && lead)
+        fprintf(stderr,
+                "hocket tune: a host has %u ranks on %u core%s, which take turns: that is no measure of links%s\n",
+                crowded->ranks, crowded->capacity, crowded->capacity == 1 ? "" : "s",
+                options->output ? "" : ", and nothing for the user's cache; start one rank a core, or give -o FILE");
+    if (crowded && !options->output)
+        return false;
+    *path = lead ? find_output(options) : NULL;
+    uint8_t may = *path != NULL;
+    if (hk_broadcast(&may, 1, HK_UINT8, 0, comm) != HK_OK) {
+        fail();
+        return false;
+    }
+    return may != 0;
+}
+
 static int measure_and_show(hk_comm *comm, const hki_tune_options *options, hki_tune_points *points)
 {
     bool lead = hk_comm_rank(comm) == 0;
+    const char *path = NULL;
+    if (!options->points && !may_measure(comm, options, &path))
+        return 1;
     const hki_tune_watcher watcher = {options->points && lead ? print_progress : no_progress, NULL};
     if (!hki_tune_measure(comm, options->task, options->quick, &watcher, points))
         return 1;
     for (uint32_t i = 0; options->points && lead && i < points->count; i++)
         hki_tune_point_print(stdout, &points->items[i]);
-    return !options->points && lead ? finish(options, points) : 0;
+    return !options->points && lead ? finish(path, points) : 0;
 }
 
 static int be_a_rank(const hki_tune_options *options, hki_tune_points *points)
@@ -189,7 +232,8 @@ static int start_jobs(const hki_tune_options *options, hki_tune_points *points)
                 options->ranks);
         return 2;
     }
-    return hki_tune_jobs(options, points) ? finish(options, points) : 1;
+    const char *path = find_output(options);
+    return path && hki_tune_jobs(options, points) ? finish(path, points) : 1;
 }
 
 int hki_tool_tune(int argc, char **argv)

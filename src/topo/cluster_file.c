@@ -210,6 +210,8 @@ static hk_status take_reach(const reader *file, const hki_json *entry, const cha
     *reach = HKI_REACH_SHM | HKI_REACH_TCP;
     if (!list)
         return HK_OK;
+    if (hki_json_count(list) == 0)
+        return wrong(file, path, "transports", "is no list of \"shm\", \"tcp\" and \"verbs\"");
     *reach = 0;
     for (size_t i = 0; i < hki_json_count(list); i++) {
         const char *name = hki_json_text(hki_json_item(list, i));
@@ -270,7 +272,9 @@ static hk_status take_document(reader *file, const hki_json *document)
 {
     static const char *const known[] = {"comment", "hosts", "switches", "order", NULL};
     static const char *const orders[2] = {"host", "cyclic"};
+    const char *comment;
     HK_TRY(check_members(file, document, "", known));
+    HK_TRY(take_text(file, document, "", "comment", &comment));
     HK_TRY(take_choice(file, document, "", "order", orders, &file->cyclic));
     const hki_json *switches = hki_json_member(document, "switches");
     if (switches)

@@ -31,7 +31,7 @@ for transport in shm tcp; do
         fail "$transport: the summary: $(tail -3 $transport.txt)"
 done
 "$HOCKET_PROGRAM" bench --regret allreduce reduce_scatter -n 3 --min 1K --max 1K --iters 10 --check --json three.json \
-    >three.txt 2>err || fail "three ranks: $(cat err)"
+    --csv three.csv >three.txt 2>err || fail "three ranks: $(cat err)"
 "$HOCKET_PROGRAM" info --algorithms >algorithms.txt
 python3 - <<'PYTHON' || fail "the results"
 import json, os
@@ -59,5 +59,14 @@ for name in ("shm", "tcp", "three"):
         else:
             assert cell["best"] == best["algorithm"], cell
             assert abs(cell["regret"] - (chosen["even_us"] / best["even_us"] - 1)) < 1e-3 * (1 + cell["regret"]), cell
+import csv
+rows = list(csv.DictReader(open("three.csv")))
+assert len(rows) == len(cells) == 2, (rows, cells) # of three ranks
+for row, cell in zip(rows, cells):
+    assert row["best"] == cell["best"] and abs(float(row["regret"]) - cell["regret"]) < 1e-3, (row, cell)
+    best = [one for one in cell["candidates"] if one["algorithm"] == row["best"]]
+    assert any(abs(float(row["best_us"]) / one["even_us"] - 1) < 1e-3 for one in best), (row, best)
+    assert abs(float(row["predicted_us"]) / cell["predicted_us"] - 1) < 1e-3, (row, cell)
+    assert (row["state"] == "") == (cell["state"] is None), (row, cell)
 PYTHON
 echo "regret: well"

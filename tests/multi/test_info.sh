@@ -107,6 +107,9 @@ if "$HOCKET_PROGRAM" info --topology "$clusters/uneven.json" >"$picture" 2>&1; t
     echo '{"hosts": [{"rank": 2}]}' >"$picture"
     "$HOCKET_PROGRAM" info --topology "$picture" 2>&1 | grep -q 'hosts\[0\].rank is not known' ||
         fail "topology: a mistake in a file is named"
+    status=0
+    "$HOCKET_PROGRAM" info --topology "$picture" >/dev/null 2>&1 || status=$?
+    [ "$status" = 2 ] || fail "topology: a mistake in a file is wrong usage, as for explain and sim"
 else
     grep -q 'jansson\|hwloc' "$picture" || fail "topology: $(cat "$picture")"
 fi
@@ -120,6 +123,9 @@ status=0
 status=0
 "$HOCKET_PROGRAM" info --topology /no/such/file >/dev/null 2>&1 || status=$?
 [ "$status" = 1 ] || fail "a file that is not there is an error"
+status=0
+"$HOCKET_PROGRAM" info --topology >/dev/full 2>"$picture" || status=$?
+[ "$status" = 1 ] && grep -q 'standard output' "$picture" || fail "topology, to what is full: $(cat "$picture")"
 status=0
 "$HOCKET_PROGRAM" info --topology --json >/dev/null 2>&1 || status=$?
 [ "$status" = 2 ] || fail "a topology as JSON is wrong usage"

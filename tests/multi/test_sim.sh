@@ -93,6 +93,8 @@ grep -q '^ring .* 1.00 ' ring.txt || fail "the table: $(cat ring.txt)"
 # All candidates, with everything written.
 "$HOCKET_PROGRAM" sim allreduce --bytes 256K --hosts 4 --ranks-per-host 6 --capacity 3 --top 4 --json all.json \
     --timeline all.trace --svg all.svg >all.txt
+HOCKET_ALGORITHM=allreduce:ring "$HOCKET_PROGRAM" sim allreduce --hosts 2 >out 2>err &&
+    grep -q 'HOCKET_ALGORITHM is not looked at' err || fail "HOCKET_ALGORITHM goes unnoticed: $(cat err)"
 algorithms=$(grep -c '^HKI_ALGORITHM(ALLREDUCE,' "$SOURCE_DIR/src/algo/algos.def")
 ALGORITHMS=$algorithms python3 - <<'EOF' || fail "what was written"
 import json, os

@@ -34,6 +34,24 @@ if [ "$(nproc)" -lt 2 ]; then
     exit 77
 fi
 
+# What cannot be written is said before anything is measured, and what is there stays.
+mkdir empty
+ln -s /dev/full full
+echo kept >empty/old.json
+for path in empty/none/f.json full; do
+    status=0
+    "$HOCKET_PROGRAM" tune -o $path >out 2>err || status=$?
+    [ "$status" = 1 ] && grep -q "$path cannot be written" err && ! grep -q 'tune: 1 of' err ||
+        fail "to $path: status $status: $(cat err)"
+    "$HOCKET_PROGRAM" run -n 2 -- "$HOCKET_PROGRAM" tune -o $path >out 2>err && fail "ranks, to $path"
+    grep -q "$path cannot be written" err || fail "ranks, to $path: $(cat err)"
+done
+cores=$("$HOCKET_PROGRAM" info --topology | sed -n 's/^usable: \([0-9]*\) core.*/\1/p')
+status=0
+XDG_CACHE_HOME=$work/empty "$HOCKET_PROGRAM" run -n $((2 * cores + 1)) -- "$HOCKET_PROGRAM" tune >out 2>err || status=$?
+[ "$status" != 0 ] && grep -q 'take turns' err && [ "$(ls empty)" = old.json ] && [ "$(cat empty/old.json)" = kept ] ||
+    fail "more ranks than cores, into the cache: status $status: $(cat err)"
+
 # To the user's cache, whose folders do not exist yet. Jobs find it there.
 unset HOCKET_TUNING
 export XDG_CACHE_HOME=$work/cache
@@ -66,6 +84,13 @@ PYTHON
 grep -q "figures from $(basename "$file" | cut -c1-20)" explain.txt && grep -q 'tuned' explain.txt ||
     fail "explain uses it: $(tail -20 explain.txt)"
 HOCKET_TUNING=none "$HOCKET_PROGRAM" explain allreduce | grep -q 'tuned' && fail "none is none"
+
+# A file of another machine says so.
+sed 's/"machine": *"[^"]*"/"machine": "elsewhere"/' "$file" >other.json
+"$HOCKET_PROGRAM" explain allreduce --figures other.json | grep -q '^figures from other.json, .*, of another machine:$' ||
+    fail "explain with another machine's figures"
+HOCKET_TUNING=other.json "$HOCKET_PROGRAM" explain allreduce | grep -q ', of another machine:$' ||
+    fail "another machine's figures by HOCKET_TUNING"
 
 # Under a launcher it measures what is between the ranks, by the transport that is asked for.
 "$HOCKET_PROGRAM" run -n 2 -- "$HOCKET_PROGRAM" tune --quick --transport tcp -o tcp.json >out 2>err ||

@@ -144,6 +144,8 @@ static void what_is_wrong_is_named(void **state)
         {"{'hosts': [{'ranks': 1, 'binding': 'l3'}]}", "hosts[0].binding is neither"},
         {"{'hosts': [{'ranks': 1, 'transports': ['shm']}]}", "hosts[0].transports has none that reaches"},
         {"{'hosts': [{'ranks': 1, 'transports': ['ipx']}]}", "hosts[0].transports has something else"},
+        {"{'hosts': [{'ranks': 1, 'transports': 'tcp'}]}", "hosts[0].transports is no list"},
+        {"{'hosts': [{'ranks': 1}], 'comment': 5}", "comment is no text"},
         {"{'hosts': [{'ranks': 1, 'switch': 'leaf'}]}", "hosts[0].switch names no entry"},
         {"{'hosts': [{'ranks': 1, 'cores': 1, 'topology': 'x'}]}", "hosts[0] is described more than once"},
         {"{'hosts': [{'ranks': 1, 'xml': 'x'}]}", "hosts[0].xml is not looked at here"},

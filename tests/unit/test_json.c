@@ -16,6 +16,8 @@
 
 #include "base/json.h"
 
+#include <hocket/hocket.h>
+
 static void values_are_found_by_kind(void **state)
 {
     (void)state;
@@ -90,6 +92,28 @@ static void what_is_written_is_read_again(void **state)
     hki_json_free(made);
 }
 
+static void whether_a_file_can_be_written_is_told_without_harm(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/hocket-json-XXXXXX", path[64], text[8] = "";
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/file", folder);
+    assert_int_equal(hki_json_may_write(path), HK_OK);
+    assert_int_equal(access(path, F_OK), -1);
+    FILE *file = fopen(path, "we");
+    assert_true(file && fputs("kept", file) >= 0 && fclose(file) == 0);
+    assert_int_equal(hki_json_may_write(path), HK_OK);
+    file = fopen(path, "re");
+    assert_true(file && fread(text, 1, sizeof text - 1, file) == 4 && fclose(file) == 0);
+    assert_string_equal(text, "kept");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0); /* nothing else is left there */
+    assert_int_equal(hki_json_may_write(path), HK_ERR_SYSTEM);
+    assert_non_null(strstr(hk_last_error(), path));
+    assert_int_equal(hki_json_may_write("/dev/full"), HK_ERR_SYSTEM);
+    assert_int_equal(hki_json_may_write("/dev/null"), HK_OK);
+}
+
 static void what_is_no_file_is_written_to_and_stays(void **state)
 {
     (void)state;
@@ -101,6 +125,8 @@ static void what_is_no_file_is_written_to_and_stays(void **state)
     assert_int_equal(mkfifo(path, 0600), 0);
     int pipe = open(path, O_RDWR | O_NONBLOCK);
     assert_true(pipe >= 0);
+    assert_int_equal(hki_json_may_write(path), HK_OK);
+    assert_int_equal(read(pipe, text, sizeof text), -1); /* nothing yet */
     assert_int_equal(hki_json_new(&made), HK_OK);
     assert_int_equal(hki_json_write(made, path), HK_OK);
     hki_json_free(made);
@@ -128,6 +154,7 @@ int main(void)
         cmocka_unit_test(values_are_found_by_kind),
         cmocka_unit_test(what_is_no_document_is_refused),
         cmocka_unit_test(what_is_written_is_read_again),
+        cmocka_unit_test(whether_a_file_can_be_written_is_told_without_harm),
         cmocka_unit_test(what_is_no_file_is_written_to_and_stays),
     };
     return have_jansson() ? cmocka_run_group_tests(tests, NULL, NULL) : 77;

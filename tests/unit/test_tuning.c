@@ -135,6 +135,9 @@ static void nonsense_is_refused_by_name(void **state)
         {HEAD ", \"links\": [{\"class\": \"tcp\", \"ranges\": [{" RANGE "}, {" RANGE "}]}]}", "upto"},
         {HEAD ", \"links\": [{\"class\": \"tcp\", \"ranges\": [{\"alpha_ps\": -1}]}]}", "alpha_ps"},
         {HEAD ", \"links\": [{\"class\": \"tcp\", \"ranges\": [{\"alpha_ps\": 1.5}]}]}", "alpha_ps"},
+        {HEAD ", \"links\": [{\"class\": \"tcp\", \"ranges\": [{" RANGE "}]},"
+              "{\"class\": \"tcp\", \"ranges\": [{" RANGE "}]}]}",
+         "\"tcp\" is there twice"},
         {HEAD ", \"gamma_ps_per_kib\": [{\"type\": \"float33\"}]}", "type"},
         {HEAD ", \"gamma_ps_per_kib\": \"fast\"}", "gamma_ps_per_kib"},
         {HEAD ", \"host\": {}}", "step_ps"},
