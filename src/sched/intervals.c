@@ -145,35 +145,54 @@ static uint32_t locate(const hki_intervals *map, uint32_t first, uint32_t *end)
     return found;
 }
 
-/* The stretch that is exactly [first, first + count): the common case of a block that has been touched before. */
-static uint32_t exact(const hki_intervals *map, uint32_t first, uint32_t count)
+/* Puts a new stretch into the tree, where the one that its beginning lies in ends from now on. NONE: no memory. */
+static uint32_t insert(hki_intervals *map, uint32_t first, uint32_t writer, uint32_t readers)
 {
-    uint32_t end, found = locate(map, first, &end);
-    return found != NONE && map->stretches[found].first == first && end == first + count ? found : NONE;
+    uint32_t entry = new_stretch(map, first, writer, readers), *place = &map->root;
+    if (entry == NONE)
+        return NONE;
+    hki_stretch *stretches = map->stretches, *made = &stretches[entry];
+    while (*place != NONE && stretches[*place].priority > made->priority)
+        place = stretches[*place].first < first ? &stretches[*place].right : &stretches[*place].left;
+    split(map, *place, first, &made->left, &made->right);
+    *place = entry;
+    return entry;
+}
+
+/* At first one stretch is all there is. */
+static bool begin(hki_intervals *map)
+{
+    if (map->root == NONE)
+        map->root = new_stretch(map, 0, HKI_NO_STEP, NONE);
+    return map->root != NONE;
 }
 
 /* Makes a stretch begin at `first`, by cutting the one that `first` lies in. */
 static bool cut_at(hki_intervals *map, uint32_t first)
 {
     uint32_t end, found = locate(map, first, &end);
-    if (map->stretches[found].first == first)
-        return true;
-    uint32_t cut = new_stretch(map, first, map->stretches[found].writer, map->stretches[found].readers);
-    if (cut == NONE)
-        return false;
-    uint32_t before, after;
-    split(map, map->root, first, &before, &after);
-    map->root = join(map, join(map, before, cut), after);
-    return true;
+    const hki_stretch whole = map->stretches[found];
+    return whole.first == first || insert(map, first, whole.writer, whole.readers) != NONE;
+}
+
+/* The stretch that is exactly [first, first + count), made if need be of one that this lies in: the common case of a
+ * block that has been touched before, or of a part of what nobody has. NONE: it lies in several, or no memory. */
+static uint32_t one_stretch(hki_intervals *map, uint32_t first, uint32_t count)
+{
+    uint32_t end, found = begin(map) ? locate(map, first, &end) : NONE;
+    if (found == NONE || (end && end < first + count))
+        return NONE;
+    const hki_stretch whole = map->stretches[found];
+    if (end != first + count && insert(map, first + count, whole.writer, whole.readers) == NONE)
+        return NONE;
+    return whole.first == first ? found : insert(map, first, whole.writer, whole.readers);
 }
 
 /* Takes the stretches of [first, first + count) out of the map; the caller puts something back with put_back. */
 static bool take_out(hki_intervals *map, uint32_t first, uint32_t count, uint32_t *before, uint32_t *middle,
                      uint32_t *after)
 {
-    if (map->root == NONE)
-        map->root = new_stretch(map, 0, HKI_NO_STEP, NONE);
-    if (map->root == NONE || !cut_at(map, first) || !cut_at(map, first + count))
+    if (!begin(map) || !cut_at(map, first) || !cut_at(map, first + count))
         return false;
     split(map, map->root, first, before, middle);
     split(map, *middle, first + count, middle, after);
@@ -239,7 +258,7 @@ static bool overwrite_tree(hki_intervals *map, uint32_t tree, hki_numbers *befor
 
 bool hki_intervals_read(hki_intervals *map, uint32_t first, uint32_t count, uint32_t step, hki_numbers *before)
 {
-    uint32_t known = exact(map, first, count);
+    uint32_t known = one_stretch(map, first, count);
     if (known != NONE)
         return read_stretch(map, &map->stretches[known], step, before);
     uint32_t head, middle, tail;
@@ -252,7 +271,7 @@ bool hki_intervals_read(hki_intervals *map, uint32_t first, uint32_t count, uint
 
 bool hki_intervals_write(hki_intervals *map, uint32_t first, uint32_t count, uint32_t step, hki_numbers *before)
 {
-    uint32_t known = exact(map, first, count);
+    uint32_t known = one_stretch(map, first, count);
     if (known != NONE) {
         bool known_done = overwrite_stretch(map, &map->stretches[known], before);
         map->stretches[known].writer = step;
