@@ -43,6 +43,9 @@ enum { HKI_FINER = 4 }; /* times as many segments are tried next: in between, pr
 uint32_t hki_candidate_finest(const hki_pricer *pricer, const hki_question *question, const hki_algorithm *algorithm);
 /* Whether so many more segments are worth it: they cost a rank steps, which weigh more than a price tells. */
 bool hki_candidate_gains(uint64_t fewer_ps, uint64_t more_ps);
+/* Whether a call that takes so long is to be cut in so many pieces, so that hosts' own part of it hides behind the link
+ * between them. */
+bool hki_candidate_hides(const hki_pricer *pricer, uint64_t call_ps, uint32_t segments);
 /* One algorithm that serves the call, in its best number of segments, or (segments > 0) in so many. */
 hk_status hki_candidate_price(hki_pricer *pricer, const hki_question *question, uint32_t segments,
                               hki_candidate *candidate);

@@ -275,12 +275,18 @@ static hk_status find_bound(contest *c, entrant *e)
     return HK_OK;
 }
 
-/* In which order entrants come: what promises most first, but for what is much to walk. */
+/* In which order entrants come: what promises most first, but for what is much to walk, and what cannot be cut where
+ * that is to hide what hosts do: who comes second has to be better by more than prices tell apart. */
 static uint64_t turn_of(const contest *c, const entrant *e)
 {
+    enum { UNCUT_PERCENT = 125 };
     if (e->stage == BY_PRICE)
         return percent_of(e->least_ps, effort_of(c, e, e->next)->delay);
-    return e->stage == BY_BOUND ? e->least_ps + e->least_ps / DELAY_STEPS * e->walked : e->least_ps;
+    if (e->stage == BY_FORM)
+        return e->least_ps;
+    uint64_t turn = e->least_ps + e->least_ps / DELAY_STEPS * e->walked;
+    bool uncut = e->tries == 1 && hki_candidate_hides(c->pricer, c->any_ps, HKI_FINER);
+    return uncut ? percent_of(turn, UNCUT_PERCENT) : turn;
 }
 
 /* Who comes next; NULL: nobody who could be quicker than the best. */

@@ -78,7 +78,7 @@ static void raise_to(uint64_t *value_ps, double least_ps)
 /* A shaped link (a token bucket) lets what it saved up while it was idle pass faster than what follows. Calls meet a
  * busy link, on which no message takes less than what the link sustains. Links that are not shaped do not sustain quite
  * what they do for messages that caches hold, either: that is left as it is. */
-static void take_bursts_out(link_samples *all)
+static bool take_bursts_out(link_samples *all)
 {
     static const double faster = 1.5; /* than any cache makes a network */
     enum { LEAST = 64 << 10 };        /* shorter messages are mostly latency */
@@ -94,6 +94,17 @@ static void take_bursts_out(link_samples *all)
         raise_to(&sample->exchange_ps, all->lasting_exchange * (double)sample->bytes);
         raise_to(&sample->gap_ps, all->lasting_one_way * (double)sample->bytes);
     }
+    return shaped;
+}
+
+/* Ranges in which bytes count take the same for each: what is left of bursts is not a reason for messages of one length
+ * rather than of another. */
+static void level(const link_samples *all, hki_link_figures *figures)
+{
+    double lasting = all->lasting_one_way * 1024;
+    for (uint32_t i = 0; i < figures->ranges; i++)
+        if ((double)figures->range[i].beta_ps > lasting / 2)
+            figures->range[i].beta_ps = (uint64_t)lasting;
 }
 
 /* What is found of one link. */
@@ -109,12 +120,14 @@ static hk_status fit_samples(const hki_tune_points *points, uint32_t link, link_
     if (!all)
         return hki_error(HK_ERR_NO_MEMORY, "no memory for points");
     collect(points, link, all);
-    take_bursts_out(all);
+    bool shaped = take_bursts_out(all);
     *fit = (link_fit){.longest = 0};
     hk_status status = HK_OK;
     if (all->count > 0) {
         fit->longest = all->items[all->count - 1].bytes;
         status = hki_fit_link(all->items, all->count, all->eager, &fit->figures, fit->quality);
+        if (status == HK_OK && shaped)
+            level(all, &fit->figures);
     }
     free(all);
     return status;

@@ -323,6 +323,32 @@ static void sizes_forbid_within_a_class(void **state)
 }
 
 /* What is forced upon one chooser comes first there, is forgotten when it ends, and concerns no other. */
+/* Over a link of 1 Gbit/s a vector is carried once, in pieces behind which hosts do their own part; not in pieces that
+ * take less than some milliseconds each. */
+static void slow_links_hide_what_hosts_do(void **state)
+{
+    (void)state;
+    hki_figures figures = hki_figures_built_in;
+    figures.link[HKI_LINK_TCP] = (hki_link_figures){
+        .ranges = 1, .range = {{UINT64_MAX, 60000000, 8500000, 5000000, 0, true}}, .origin = HKI_TUNED};
+    place at = {NULL, NULL};
+    assert_int_equal(hki_cluster_uniform(2, 2, 2, &at.cluster), HK_OK);
+    assert_int_equal(hki_chooser_new(at.cluster, &figures, &at.chooser), HK_OK);
+    hki_call call = call_of(HKI_COLL_ALLREDUCE, 4);
+    call.levels = at.cluster->levels;
+    for (uint64_t bytes = 1 << 20; bytes <= 256 << 20; bytes *= 4) {
+        const hki_algorithm *algorithm = NULL;
+        uint32_t segments = 0;
+        assert_int_equal(hki_select(at.chooser, &call, HK_FLOAT32, HKI_OPS_ADD, bytes, &algorithm, &segments), HK_OK);
+        double milliseconds = (double)bytes / 1024 * 8500e-6;
+        assert_true(algorithm->hierarchical);
+        assert_int_equal(segments > 1, milliseconds > 4 * 4);
+        assert_true(segments == 1 || milliseconds / segments > 3.5);
+        assert_true(segments == 64 || milliseconds / segments < 4 * 4.5);
+    }
+    leave(&at);
+}
+
 static void one_chooser_can_be_forced(void **state)
 {
     (void)state;
@@ -399,6 +425,7 @@ int main(void)
         cmocka_unit_test(choosing_walks_few_steps),
         cmocka_unit_test(segments_grow_with_the_vector),
         cmocka_unit_test(sizes_forbid_within_a_class),
+        cmocka_unit_test(slow_links_hide_what_hosts_do),
         cmocka_unit_test(one_chooser_can_be_forced),
         cmocka_unit_test_teardown(a_setting_forces_and_forbids, forget),
         cmocka_unit_test_teardown(a_setting_may_say_for_which_sizes, forget),
