@@ -97,14 +97,25 @@ static bool take_bursts_out(link_samples *all)
     return shaped;
 }
 
-/* Ranges in which bytes count take the same for each: what is left of bursts is not a reason for messages of one length
- * rather than of another. */
+/* In ranges that hold long messages bytes take what the link sustains: what is left of bursts is no reason for messages
+ * of one length rather than of another, and a latency that stands for bytes would let a stream of messages pass for
+ * nothing. */
 static void level(const link_samples *all, hki_link_figures *figures)
 {
-    double lasting = all->lasting_one_way * 1024;
-    for (uint32_t i = 0; i < figures->ranges; i++)
-        if ((double)figures->range[i].beta_ps > lasting / 2)
-            figures->range[i].beta_ps = (uint64_t)lasting;
+    enum { SHORT = 1 << 10, LONG = 32 << 10 };
+    uint64_t lasting = (uint64_t)(all->lasting_one_way * 1024), longest = all->items[all->count - 1].bytes;
+    for (uint32_t i = 0; i < figures->ranges; i++) {
+        hki_range_figures *range = &figures->range[i];
+        uint64_t upto = range->upto < longest ? range->upto : longest;
+        bool has_short = i == 0 || figures->range[i - 1].upto < SHORT; /* α is then theirs */
+        if (range->beta_ps < lasting && upto > LONG && !has_short) {
+            uint64_t less = hki_bytes_ps(upto, lasting - range->beta_ps);
+            range->alpha_ps = range->alpha_ps > less ? range->alpha_ps - less : 0;
+            range->overhead_ps = range->overhead_ps < range->alpha_ps ? range->overhead_ps : range->alpha_ps;
+        }
+        if (range->beta_ps > lasting / 2 || upto > LONG)
+            range->beta_ps = lasting;
+    }
 }
 
 /* What is found of one link. */
