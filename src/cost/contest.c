@@ -150,6 +150,12 @@ static const effort *effort_of(const contest *c, const entrant *e, uint32_t try)
     return find_effort(efforts, relative(c, steps));
 }
 
+/* What comes with every message, however short. */
+static uint64_t latency_of(const hki_price *price)
+{
+    return price->alpha_ps + price->turns_ps;
+}
+
 /* What more segments take, as a price in one tells: latency stays, or gets less as smaller messages have less; the rest
  * is divided, but what occupies something all the while is not. */
 static uint64_t expect(const contest *c, const entrant *e, uint32_t try)
@@ -157,14 +163,16 @@ static uint64_t expect(const contest *c, const entrant *e, uint32_t try)
     const hki_price *one = &e->prices[0];
     uint32_t segments = segments_of(try);
     uint64_t message = one->messages_sent ? one->bytes_sent / one->messages_sent : 0;
-    uint64_t latency = percent_of(one->alpha_ps, hki_pricer_latency_percent(c->pricer, message, message / segments));
-    return latency + (one->total_ps - one->alpha_ps) / segments + e->occupied_ps - e->occupied_ps / segments;
+    uint64_t first = latency_of(one),
+             latency = percent_of(first, hki_pricer_latency_percent(c->pricer, message, message / segments));
+    return latency + (one->total_ps - first) / segments + e->occupied_ps - e->occupied_ps / segments;
 }
 
 /* What fewer segments take at the least, as a price in more tells: latencies get less, the rest hardly. */
 static uint64_t at_least(const hki_price *in_more, uint32_t times)
 {
-    return percent_of(in_more->total_ps - in_more->alpha_ps, FEWER_PERCENT) + in_more->alpha_ps / times;
+    uint64_t latency = latency_of(in_more);
+    return percent_of(in_more->total_ps - latency, FEWER_PERCENT) + latency / times;
 }
 
 /* The least that is to be expected of a try: what takes longer than expected in some segments does so in more. What

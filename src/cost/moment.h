@@ -7,11 +7,12 @@
 /* A time, and what the chain of steps that leads to it spent; the rest of it was latency. */
 typedef struct hki_moment {
     uint64_t at, beta, gamma, contention;
+    uint64_t turns; /* not seen, or not made, because other ranks had the core: as often as there is latency */
 } hki_moment;
 
 static inline uint64_t hki_alpha_of(const hki_moment *moment)
 {
-    return moment->at - moment->beta - moment->gamma - moment->contention;
+    return moment->at - moment->beta - moment->gamma - moment->contention - moment->turns;
 }
 
 static inline const hki_moment *hki_later(const hki_moment *a, const hki_moment *b)
@@ -40,6 +41,12 @@ static inline void hki_spend_contention(hki_moment *to, uint64_t ps)
 {
     to->at += ps;
     to->contention += ps;
+}
+
+static inline void hki_spend_turns(hki_moment *to, uint64_t ps)
+{
+    to->at += ps;
+    to->turns += ps;
 }
 
 #endif

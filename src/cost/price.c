@@ -308,16 +308,22 @@ static uint64_t go_on(uint64_t from, uint64_t to, uint64_t parts)
     return result > 0 ? (uint64_t)result : 0;
 }
 
-/* A price that goes on from two as they do. */
+/* A price that goes on from two as they do. Turns and latency come together, so that it is their sum that is not below
+ * 0. */
 hki_price hki_price_grow(const hki_price *from, const hki_price *to, uint64_t parts)
 {
-    hki_price price = {.alpha_ps = go_on(from->alpha_ps, to->alpha_ps, parts),
-                       .beta_ps = go_on(from->beta_ps, to->beta_ps, parts),
+    uint64_t latency = go_on(from->alpha_ps + from->turns_ps, to->alpha_ps + to->turns_ps, parts);
+    uint64_t turns = go_on(from->turns_ps, to->turns_ps, parts);
+    hki_price price = {.beta_ps = go_on(from->beta_ps, to->beta_ps, parts),
                        .gamma_ps = go_on(from->gamma_ps, to->gamma_ps, parts),
-                       .contention_ps = go_on(from->contention_ps, to->contention_ps, parts),
+                       .contention_ps =
+                           go_on(from->contention_ps - from->turns_ps, to->contention_ps - to->turns_ps, parts),
+                       .turns_ps = turns < latency ? turns : latency,
                        .rounds = (uint32_t)go_on(from->rounds, to->rounds, parts),
                        .bytes_sent = go_on(from->bytes_sent, to->bytes_sent, parts),
                        .messages_sent = (uint32_t)go_on(from->messages_sent, to->messages_sent, parts)};
+    price.alpha_ps = latency - price.turns_ps;
+    price.contention_ps += price.turns_ps;
     price.total_ps = price.alpha_ps + price.beta_ps + price.gamma_ps + price.contention_ps;
     price.effort = from->effort + to->effort;
     return price;
@@ -396,6 +402,7 @@ static hk_status price_parts(hki_pricer *pricer, const hki_model *model, const h
         price->beta_ps += one.beta_ps;
         price->gamma_ps += one.gamma_ps;
         price->contention_ps += one.contention_ps;
+        price->turns_ps += one.turns_ps;
         price->rounds += one.rounds;
         price->effort += one.effort;
         price->bytes_sent += one.bytes_sent;

@@ -23,7 +23,8 @@
  *     what one link of the flow's class does.
  *  6. With more ranks on a host than its capacity, ranks take turns: what a core does for a rank takes ranks / capacity
  *     times as long, and a message is seen by such a rank half a round of turns later, ranks / capacity · switch / 2,
- *     as is the end of the whole. (Measured with 8 ranks on 2 cores: all-reduces of one round of messages take four
+ *     as is the end of the whole. What is spent so beyond what a core of one's own would take is contention, too.
+ *     (Measured with 8 ranks on 2 cores: all-reduces of one round of messages take four
  *     switches, every further round about two.)
  *  7. On one host a call of which no message is a rendezvous is run in program order, as the executor does it: what
  *     comes behind a RECV in the schedule of a rank waits for it, too. (Among hosts that is left out: a few ranks that
@@ -57,6 +58,7 @@ typedef struct hki_model {
  * up to it. */
 typedef struct hki_price {
     uint64_t total_ps, alpha_ps, beta_ps, gamma_ps, contention_ps;
+    uint64_t turns_ps;      /* of contention_ps, what comes with every message, as latency does: rule 6 */
     uint32_t rounds;        /* most messages in a row, each of which waits for the one before */
     uint64_t bytes_sent;    /* by the busiest of the ranks looked at */
     uint32_t messages_sent; /* likewise */

@@ -44,10 +44,28 @@ static inline rank_state *rank_of(walk *w, uint32_t step)
     return &w->ranks[w->traces->steps[step].rank];
 }
 
-/* Time of a rank's core for what takes so long on a core of its own. */
-static inline uint64_t core_time(const walk *w, uint32_t rank, uint64_t ps)
+/* How much longer a rank's core takes for what takes so long on a core of its own: others have their turns. */
+static inline uint64_t turns_of(const walk *w, uint32_t rank, uint64_t ps)
 {
-    return hki_crowded_ps(&w->crowded[rank], ps);
+    return hki_crowded_ps(&w->crowded[rank], ps) - ps;
+}
+
+static inline void spend_step(const walk *w, uint32_t rank, hki_moment *to)
+{
+    hki_spend_alpha(to, w->model->figures->step_ps);
+    hki_spend_turns(to, turns_of(w, rank, w->model->figures->step_ps));
+}
+
+static inline void spend_moving(const walk *w, uint32_t rank, uint64_t ps, hki_moment *to)
+{
+    hki_spend_beta(to, ps);
+    hki_spend_contention(to, turns_of(w, rank, ps));
+}
+
+static inline void spend_reducing(const walk *w, uint32_t rank, uint64_t ps, hki_moment *to)
+{
+    hki_spend_gamma(to, ps);
+    hki_spend_contention(to, turns_of(w, rank, ps));
 }
 
 /* The core moves bytes, as soon as it can: returns when it has. */
@@ -57,7 +75,7 @@ static hki_moment move_bytes(walk *w, uint32_t rank, const hki_moment *from, uin
         return *from;
     rank_state *r = &w->ranks[rank];
     hki_moment moved = *hki_later(from, &r->core);
-    hki_spend_beta(&moved, core_time(w, rank, hki_bytes_ps(bytes, core_ps)));
+    spend_moving(w, rank, hki_bytes_ps(bytes, core_ps), &moved);
     r->core = moved;
     return moved;
 }
@@ -74,7 +92,7 @@ static hki_moment reduce_bytes(walk *w, uint32_t recv, const hki_moment *from)
     rank_state *r = &w->ranks[w->traces->steps[recv].rank];
     uint64_t gamma = w->model->figures->gamma_ps[w->model->type][w->model->operators];
     hki_moment reduced = *hki_later(from, &r->core);
-    hki_spend_gamma(&reduced, core_time(w, w->traces->steps[recv].rank, hki_bytes_ps(w->bytes[recv], gamma)));
+    spend_reducing(w, w->traces->steps[recv].rank, hki_bytes_ps(w->bytes[recv], gamma), &reduced);
     r->core = reduced;
     return reduced;
 }
@@ -119,12 +137,12 @@ static void compute(walk *w, uint32_t index)
     const hki_figures *figures = w->model->figures;
     rank_state *r = &w->ranks[step->rank];
     hki_moment end = *hki_later(&w->steps[index].ready, &r->core);
-    hki_spend_alpha(&end, core_time(w, step->rank, figures->step_ps));
+    spend_step(w, step->rank, &end);
     if (step->verb == HKI_VERB_COPY) {
-        hki_spend_beta(&end, core_time(w, step->rank, hki_copy_time(figures, w->bytes[index])));
+        spend_moving(w, step->rank, hki_copy_time(figures, w->bytes[index]), &end);
     } else if (step->operands > 1) {
         uint64_t one = hki_bytes_ps(w->bytes[index], figures->gamma_ps[w->model->type][w->model->operators]);
-        hki_spend_gamma(&end, core_time(w, step->rank, (step->operands - 1) * one));
+        spend_reducing(w, step->rank, (step->operands - 1) * one, &end);
     }
     r->core = end;
     complete_at(w, index, &end);
@@ -141,7 +159,7 @@ static void become_ready(walk *w, uint32_t index)
     } else {
         rank_state *r = &w->ranks[step->rank];
         state->mark = *hki_later(&state->ready, &r->maker);
-        hki_spend_alpha(&state->mark, core_time(w, step->rank, w->model->figures->step_ps));
+        spend_step(w, step->rank, &state->mark);
         r->maker = state->mark;
         /* Nobody waits until a RECV of what comes by itself is made, and that takes no part in reductions. */
         if (step->verb == HKI_VERB_RECV && !(state->phase & HERE) && !w->steps[step->mate].range->rendezvous)
@@ -178,12 +196,13 @@ static uint64_t mean_latency(const walk *w, uint32_t send)
 }
 
 /* Of a message's latency, what occupies nobody: a crowded receiver is not there when it comes. */
-static uint64_t latency(const walk *w, uint32_t send)
+static void spend_latency(const walk *w, uint32_t send, hki_moment *to)
 {
     const step_state *state = &w->steps[send];
     const hki_crowding *crowd = &w->crowded[w->traces->steps[w->traces->steps[send].mate].rank];
     uint64_t free = w->paths ? mean_latency(w, send) : free_latency(state->range);
-    return free + state->hops_ps + crowd->turn_ps;
+    hki_spend_alpha(to, free + state->hops_ps);
+    hki_spend_turns(to, crowd->turn_ps);
 }
 
 /* Where a rank stands for all, beside the messages of others. */
@@ -210,7 +229,7 @@ static void begin_flow(walk *w, uint32_t send, uint64_t now)
     hki_moment moved = move_bytes(w, receiver, &state->left, w->bytes[send], state->range->core_ps);
     if (w->traces->steps[step->mate].verb == HKI_VERB_RECV_REDUCE && reduces_coming(w, step->mate))
         moved = reduce_bytes(w, step->mate, &moved);
-    hki_spend_alpha(&moved, latency(w, send)); /* the last byte is seen so late */
+    spend_latency(w, send, &moved); /* the last byte is seen so late */
     w->steps[step->mate].moved = moved;
     uint64_t begin = now + state->range->overhead_ps;
     if (w->paths || w->bytes[send] == 0) {
@@ -372,7 +391,7 @@ static void on_flown(walk *w, uint32_t send, uint64_t now)
     if (now > end.at)
         hki_spend_contention(&end, now - end.at);
     arrival = end;
-    hki_spend_alpha(&arrival, latency(w, send));
+    spend_latency(w, send, &arrival);
     state->left = arrival;
     push(w, arrival.at, ARRIVED, send);
     w->ranks[receiver].in = end;
@@ -498,12 +517,13 @@ static void run(walk *w)
 static void report(const walk *w, hki_price *price)
 {
     hki_moment end = w->end;
-    hki_spend_alpha(&end, w->crowded[w->last].turn_ps);
+    hki_spend_turns(&end, w->crowded[w->last].turn_ps);
     *price = (hki_price){.total_ps = end.at,
                          .alpha_ps = hki_alpha_of(&end),
                          .beta_ps = end.beta,
                          .gamma_ps = end.gamma,
-                         .contention_ps = end.contention,
+                         .contention_ps = end.contention + end.turns,
+                         .turns_ps = end.turns,
                          .rounds = w->rounds};
     for (uint32_t i = 0; i < w->traces->count; i++) {
         const rank_state *r = &w->ranks[i];

@@ -193,6 +193,12 @@ grep -q 'chosen for 917504 bytes, .*; the table is for 1000000$' class.txt &&
 grep -q '^chosen, and priced, for root 0' root.txt && grep -q '^reduce, rank 3 of 5, root 3:' root.txt ||
     fail "the root does not matter for the choice, but does for the steps: $(cat root.txt)"
 
+# Ranks that wait for a core contend for it.
+"$HOCKET_PROGRAM" explain allreduce -n 64 --hosts 1 --capacity 2 --figures built-in --bytes 64K --json crowded.json >out
+python3 -c 'import json
+first = json.load(open("crowded.json"))["candidates"][0]
+assert first["contention_us"] > 0.9 * first["predicted_us"], first' || fail "64 ranks on 2 cores: $(head -3 out)"
+
 # What is asked for is what a job takes, be it over again; what cannot serve fails as it fails there.
 HOCKET_ALGORITHM=allreduce:hierarchical "$HOCKET_PROGRAM" explain allreduce -n 2 >forced.txt
 grep -q ' on 2 ranks: hierarchical, ' forced.txt && grep -Eq '^hierarchical +[0-9]+ .* 1\.00 ' forced.txt &&

@@ -456,8 +456,10 @@ static void crowded_ranks_take_turns(void **state)
     hki_price alone = price_of(&figures, free_cores, doubling, &call, 1 << 20, true);
     hki_price shared = price_of(&figures, crowded, doubling, &call, 1 << 20, true);
     assert_int_equal(alone.alpha_ps, 0);
-    assert_int_equal(shared.gamma_ps, 4 * alone.gamma_ps);
-    assert_int_equal(shared.alpha_ps, (3 + 1) * (8 / 2) * figures.switch_ps / 2);
+    assert_int_equal(shared.alpha_ps, 0);
+    assert_int_equal(shared.gamma_ps, alone.gamma_ps);
+    assert_int_equal(shared.turns_ps, (3 + 1) * (8 / 2) * figures.switch_ps / 2);
+    assert_int_equal(shared.contention_ps, shared.turns_ps + 3 * alone.gamma_ps);
     hki_cluster_free(free_cores);
     hki_cluster_free(crowded);
 }
@@ -500,7 +502,8 @@ static void what_comes_is_reduced_as_it_is_moved(void **state)
     hki_price behind = price_of(&figures, pair, single, &way, n * 1024, true);
     assert_int_equal(behind.total_ps, n * (BETA + GAMMA));
     hki_price in_turn = price_of(&figures, crowded, single, &way, n * 1024, true);
-    assert_int_equal(in_turn.gamma_ps, 2 * n * GAMMA);
+    assert_int_equal(in_turn.gamma_ps, n * GAMMA);
+    assert_int_equal(in_turn.contention_ps, n * (BETA + GAMMA));
     hki_cluster_free(pair);
     hki_cluster_free(crowded);
 }
