@@ -257,6 +257,22 @@ static int compare_numbers(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
+/* Most lists are of two or three, and nearly in order. */
+static void sort_numbers(uint32_t *items, uint32_t count)
+{
+    enum { FEW = 16 };
+    if (count > FEW) {
+        qsort(items, count, sizeof *items, compare_numbers);
+        return;
+    }
+    for (uint32_t i = 1; i < count; i++) {
+        uint32_t moved = items[i], k = i;
+        for (; k > 0 && items[k - 1] > moved; k--)
+            items[k] = items[k - 1];
+        items[k] = moved;
+    }
+}
+
 static bool waits_for(const hki_schedule *schedule, uint32_t step, uint32_t dep)
 {
     const hki_step *at = &schedule->steps[step];
@@ -311,7 +327,7 @@ static bool settle_dependencies(hki_builder *builder, hki_step *step, uint32_t i
     builder->before.count = 0;
     step->dep_count = schedule->dep_count - step->first_dep;
     if (step->dep_count > 1) {
-        qsort(deps + step->first_dep, step->dep_count, sizeof *deps, compare_numbers);
+        sort_numbers(deps + step->first_dep, step->dep_count);
         prune_implied(schedule, step);
     }
     return true;
@@ -494,7 +510,7 @@ static bool list_peers(hki_builder *builder)
     for (uint32_t i = 0; i < counters->capacity; i++)
         if (counters->entries[i].used)
             schedule->peers[schedule->peer_count++] = counters->entries[i].peer;
-    qsort(schedule->peers, schedule->peer_count, sizeof *schedule->peers, compare_numbers);
+    sort_numbers(schedule->peers, schedule->peer_count);
     return true;
 }
 
