@@ -420,7 +420,8 @@ bool hki_price_is_sum(const hki_cluster *cluster, const hki_algorithm *algorithm
 }
 
 /* Whether the sum of its parts says, without a walk of all, that a composition takes more than the limit: parts that
- * interleave take little less than both, others, of short vectors, two thirds at the least. */
+ * interleave take little less than both. Of vectors with fewer lines than ranks, for which most have nothing to do, all
+ * take half at the least. */
 static hk_status rule_out(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
                           const hki_call *call, uint64_t bytes, bool *is_beyond)
 {
@@ -429,7 +430,8 @@ static hk_status rule_out(hki_pricer *pricer, const hki_model *model, const hki_
     *is_beyond = false;
     if (!algorithm->parts[0].name || call->ranks <= RANKS_FULLY || limit_ps == UINT64_MAX)
         return HK_OK;
-    pricer->limit_ps = limit_ps / 100 * (algorithm->parts_interleave ? 110 : 160);
+    bool is_short = bytes < (uint64_t)HKI_PRICE_LINE * call->ranks;
+    pricer->limit_ps = limit_ps / 100 * (is_short ? 200 : 110);
     hk_status status = price_parts(pricer, model, algorithm, call, bytes, &sum);
     *is_beyond = status == HK_OK && sum.total_ps > pricer->limit_ps;
     pricer->limit_ps = limit_ps;

@@ -16,30 +16,52 @@
 typedef struct place {
     uint32_t hosts, ranks, cores, rack;
     bool verbs;
+    bool cyclic;       /* ranks are dealt out to the hosts one by one */
+    uint32_t lacking;  /* ranks that the last host has less */
+    uint64_t nic_rate; /* 0: what a link carries */
 } place;
 
 static const place places[] = {
-    {1, 8, 2, 0, false},  {1, 16, 16, 0, false}, {1, 64, 64, 0, false}, {8, 8, 8, 0, false}, {8, 8, 8, 0, true},
-    {16, 4, 4, 4, false}, {64, 1, 1, 0, false},  {64, 1, 1, 8, true},   {7, 4, 4, 0, true},  {4, 16, 16, 0, false},
+    {.hosts = 1, .ranks = 8, .cores = 2},
+    {.hosts = 1, .ranks = 16, .cores = 16},
+    {.hosts = 1, .ranks = 64, .cores = 64},
+    {.hosts = 8, .ranks = 8, .cores = 8},
+    {.hosts = 8, .ranks = 8, .cores = 8, .verbs = true},
+    {.hosts = 16, .ranks = 4, .cores = 4, .rack = 4},
+    {.hosts = 64, .ranks = 1, .cores = 1},
+    {.hosts = 64, .ranks = 1, .cores = 1, .rack = 8, .verbs = true},
+    {.hosts = 7, .ranks = 4, .cores = 4, .verbs = true},
+    {.hosts = 4, .ranks = 16, .cores = 16},
 };
 enum { PLACES = sizeof places / sizeof *places };
+
+static uint32_t host_of(const place *at, uint32_t rank)
+{
+    uint32_t whole_rounds = at->hosts * (at->ranks - at->lacking);
+    if (!at->cyclic)
+        return rank / at->ranks;
+    return rank < whole_rounds ? rank % at->hosts : (rank - whole_rounds) % (at->hosts - 1);
+}
 
 static hki_cluster *cluster_of(const place *at)
 {
     uint32_t racks = at->rack ? (at->hosts + at->rack - 1) / at->rack : 0;
-    hki_cluster *cluster = hki_cluster_new(at->hosts * at->ranks, at->hosts, racks + 1, "a test");
+    hki_cluster *cluster = hki_cluster_new(at->hosts * at->ranks - at->lacking, at->hosts, racks + 1, "a test");
     assert_non_null(cluster);
     cluster->switches[0] = (hki_cluster_switch){.above = UINT32_MAX};
     for (uint32_t i = 1; i <= racks; i++)
         cluster->switches[i] = (hki_cluster_switch){.above = 0, .uplink_rate = UINT64_C(2500000000), .hop_ps = 500000};
     for (uint32_t i = 0; i < at->hosts; i++)
-        cluster->hosts[i] =
-            (hki_cluster_host){.capacity = at->cores, .numas = 1, .nics = 1, .above = racks ? 1 + i / at->rack : 0};
-    for (uint32_t i = 0; i < at->hosts * at->ranks; i++)
+        cluster->hosts[i] = (hki_cluster_host){.capacity = at->cores,
+                                               .numas = 1,
+                                               .nics = 1,
+                                               .nic_rate = at->nic_rate,
+                                               .above = racks ? 1 + i / at->rack : 0};
+    for (uint32_t i = 0; i < cluster->rank_count; i++)
         cluster->seats[i] =
-            (hki_seat){.host = i / at->ranks,
+            (hki_seat){.host = host_of(at, i),
                        .l2 = HKI_TOPOLOGY_NO_CACHE,
-                       .core = (uint16_t)(i % at->ranks),
+                       .core = (uint16_t)(at->cyclic ? i / at->hosts : i % at->ranks),
                        .reach = (uint16_t)(HKI_REACH_SHM | HKI_REACH_TCP | (at->verbs ? HKI_REACH_VERBS : 0))};
     assert_int_equal(hki_cluster_settle(cluster), HK_OK);
     return cluster;
@@ -109,7 +131,8 @@ typedef struct tally {
     int all, same, worse; /* by more than 5 % */
 } tally;
 
-static void compare(const hki_cluster *cluster, const hki_question *question, tally *of)
+/* worst: times as long as the best that a choice may take. */
+static void compare(const hki_cluster *cluster, const hki_question *question, double worst, tally *of)
 {
     const hki_wishes none = {0};
     hki_candidate quick[HKI_CANDIDATES_MOST], full[HKI_CANDIDATES_MOST];
@@ -127,7 +150,7 @@ static void compare(const hki_cluster *cluster, const hki_question *question, ta
     /* Prices of pipelines are worked out from short ones: what counts is what they take. */
     double ratio = (double)true_ps(cluster, question, quick) / (double)true_ps(cluster, question, full);
     of->worse += ratio > 1.05;
-    if (ratio > 1.1)
+    if (ratio > worst)
         fail_msg("%s of %llu bytes among %u ranks on %u hosts: %s in %u segments takes %.3f times %s in %u",
                  hki_collective_name(question->call.collective), (unsigned long long)question->bytes,
                  question->call.ranks, cluster->host_count, quick->algorithm->name, quick->segments, ratio,
@@ -144,7 +167,7 @@ static void few_prices_choose_as_well_as_all(void **state)
         for (int collective = 0; collective < HKI_COLL_COUNT; collective++)
             for (uint64_t bytes = 8; bytes < UINT64_C(1) << 30; bytes *= 4) {
                 hki_question question = question_of(cluster, (hki_collective)collective, bytes);
-                compare(cluster, &question, &of);
+                compare(cluster, &question, 1.1, &of);
             }
         hki_cluster_free(cluster);
     }
@@ -152,11 +175,39 @@ static void few_prices_choose_as_well_as_all(void **state)
     assert_true(of.worse <= of.all / 100);
 }
 
+/* Where neighbours in rank are on other hosts, hosts differ in size, or NICs are quicker than a link. Of 1,008 choices
+ * 957 are the same, and 5 more than 5 % worse; the worst, by 18 %, is lanes in one segment instead of four. */
+static void few_prices_choose_well_wherever_ranks_are(void **state)
+{
+    (void)state;
+    const uint64_t quick = UINT64_C(12500000000);
+    const place some[] = {
+        {.hosts = 2, .ranks = 4, .cores = 8, .cyclic = true, .nic_rate = quick},
+        {.hosts = 4, .ranks = 4, .cores = 4, .cyclic = true, .lacking = 3, .verbs = true, .nic_rate = quick},
+        {.hosts = 5, .ranks = 6, .cores = 6, .lacking = 4},
+        {.hosts = 8, .ranks = 9, .cores = 9, .cyclic = true, .lacking = 3, .nic_rate = quick},
+        {.hosts = 16, .ranks = 4, .cores = 4, .cyclic = true, .verbs = true},
+        {.hosts = 32, .ranks = 3, .cores = 4, .nic_rate = quick},
+        {.hosts = 48, .ranks = 3, .cores = 4, .cyclic = true},
+    };
+    tally of = {0};
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        hki_cluster *cluster = cluster_of(&some[i]);
+        for (int collective = 0; collective < HKI_COLL_COUNT; collective++)
+            for (uint64_t bytes = 12; bytes < UINT64_C(1) << 27; bytes *= 7) {
+                hki_question question = question_of(cluster, (hki_collective)collective, bytes);
+                compare(cluster, &question, 1.2, &of);
+            }
+        hki_cluster_free(cluster);
+    }
+    assert_true(of.worse <= of.all / 100);
+}
+
 /* Segments whose copies stay in caches are not ruled out by what copying all at once takes. */
 static void copies_of_segments_are_not_overrated(void **state)
 {
     (void)state;
-    const place pair = {1, 2, 2, 0, false};
+    const place pair = {.hosts = 1, .ranks = 2, .cores = 2};
     hki_cluster *cluster = cluster_of(&pair);
     hki_figures figures = hki_figures_built_in;
     hki_wishes none = {0};
@@ -197,8 +248,14 @@ static void a_choice_among_64_ranks_walks_few_steps(void **state)
 {
     (void)state;
     enum { STEPS_MOST = 14000 };
-    const place some[] = {{1, 64, 64, 0, false}, {2, 32, 32, 0, false}, {4, 16, 16, 0, false}, {8, 8, 8, 0, false},
-                          {8, 8, 8, 0, true},    {16, 4, 4, 0, false},  {5, 13, 13, 0, false}, {7, 9, 9, 0, false}};
+    const place some[] = {{.hosts = 1, .ranks = 64, .cores = 64},
+                          {.hosts = 2, .ranks = 32, .cores = 32},
+                          {.hosts = 4, .ranks = 16, .cores = 16},
+                          {.hosts = 8, .ranks = 8, .cores = 8},
+                          {.hosts = 8, .ranks = 8, .cores = 8, .verbs = true},
+                          {.hosts = 16, .ranks = 4, .cores = 4},
+                          {.hosts = 5, .ranks = 13, .cores = 13},
+                          {.hosts = 7, .ranks = 9, .cores = 9}};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         hki_cluster *cluster = cluster_of(&some[i]);
         for (int collective = 0; collective < HKI_COLL_COUNT; collective++)
@@ -219,6 +276,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_takes_less_than_its_bound),
         cmocka_unit_test(few_prices_choose_as_well_as_all),
+        cmocka_unit_test(few_prices_choose_well_wherever_ranks_are),
         cmocka_unit_test(a_choice_among_64_ranks_walks_few_steps),
         cmocka_unit_test(copies_of_segments_are_not_overrated),
     };
