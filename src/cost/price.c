@@ -419,9 +419,18 @@ bool hki_price_is_sum(const hki_cluster *cluster, const hki_algorithm *algorithm
            (near || (!algorithm->parts_interleave && bytes >= (uint64_t)HKI_PRICE_LINE * call->ranks));
 }
 
-/* Whether the sum of its parts says, without a walk of all, that a composition takes more than the limit: parts that
- * interleave take little less than both. Of vectors with fewer lines than ranks, for which most have nothing to do, all
- * take half at the least. */
+/* How many percent of the limit the sum of its parts has to be for a composition to be more than that: parts that
+ * interleave take little less than both, others, of short vectors, two thirds at the least. Among few ranks, of which
+ * most have nothing to do for a vector of fewer lines, all may take half, and a walk costs little. */
+static uint32_t sum_percent(const hki_algorithm *algorithm, const hki_call *call, uint64_t bytes)
+{
+    enum { FEW = 32 };
+    if (call->ranks <= FEW && bytes < (uint64_t)HKI_PRICE_LINE * call->ranks)
+        return 200;
+    return algorithm->parts_interleave ? 110 : 160;
+}
+
+/* Whether the sum of its parts says, without a walk of all, that a composition takes more than the limit. */
 static hk_status rule_out(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
                           const hki_call *call, uint64_t bytes, bool *is_beyond)
 {
@@ -430,8 +439,7 @@ static hk_status rule_out(hki_pricer *pricer, const hki_model *model, const hki_
     *is_beyond = false;
     if (!algorithm->parts[0].name || call->ranks <= RANKS_FULLY || limit_ps == UINT64_MAX)
         return HK_OK;
-    bool is_short = bytes < (uint64_t)HKI_PRICE_LINE * call->ranks;
-    pricer->limit_ps = limit_ps / 100 * (is_short ? 200 : 110);
+    pricer->limit_ps = limit_ps / 100 * sum_percent(algorithm, call, bytes);
     hk_status status = price_parts(pricer, model, algorithm, call, bytes, &sum);
     *is_beyond = status == HK_OK && sum.total_ps > pricer->limit_ps;
     pricer->limit_ps = limit_ps;
