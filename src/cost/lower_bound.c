@@ -8,8 +8,9 @@
 
 enum {
     CLUSTER_MOST = 256, /* ranks: beyond, a root's schedule may be as long as a walk of what stands for all */
-    RANKS_MOST = 8,     /* that are looked at, the root first, … */
-    STEPS_MOST = 1024   /* … until they have so many steps */
+    RANKS_LEAST = 8,    /* of the root's host that are looked at, itself first, … */
+    STEPS_FEW = 192,    /* … more until they have so many steps together, … */
+    STEPS_MOST = 1024   /* … and fewer if they have as many as that */
 };
 
 /* For how long a rank's ways and core are occupied, and what its messages take one after the other. */
@@ -138,6 +139,15 @@ static double rounds_of_fold(const hki_algorithm *algorithm, const hki_call *cal
     return folded ? rounds - 1 : rounds;
 }
 
+/* Whether so many ranks of the root's host, with so many steps, tell what there is to be told. Where there are NICs,
+ * for which all ranks of a host count, more are worth a look than on one host. */
+static bool is_enough(const hki_cluster *cluster, uint32_t ranks, uint32_t steps)
+{
+    if (cluster->rank_count > CLUSTER_MOST || steps >= STEPS_MOST)
+        return true;
+    return ranks >= RANKS_LEAST && (cluster->host_count == 1 || steps >= STEPS_FEW);
+}
+
 hk_status hki_lower_bound_find(const hki_model *model, const hki_algorithm *algorithm, const hki_call *given,
                                uint64_t bytes, hki_builder **writer, hki_lower_bound *result)
 {
@@ -152,8 +162,7 @@ hk_status hki_lower_bound_find(const hki_model *model, const hki_algorithm *algo
     b.rounds = rounds_of_fold(algorithm, &call);
     call.in_place = HKI_SEPARATE;
     call.rank = call.root;
-    uint32_t most = call.ranks <= CLUSTER_MOST ? RANKS_MOST : 0;
-    for (uint32_t ranks = 0; ranks < most && steps < STEPS_MOST;) {
+    for (uint32_t ranks = 0; !is_enough(model->cluster, ranks, steps);) {
         const hki_schedule *schedule;
         HK_TRY(hki_algorithm_look(algorithm, &call, true, writer, &schedule));
         add_rank(&b, schedule);

@@ -247,7 +247,7 @@ static uint64_t walked_for(const hki_cluster *cluster, const hki_question *quest
 static void a_choice_among_64_ranks_walks_few_steps(void **state)
 {
     (void)state;
-    enum { STEPS_MOST = 14000 };
+    enum { STEPS_MOST = 13000 };
     const place some[] = {{.hosts = 1, .ranks = 64, .cores = 64},
                           {.hosts = 2, .ranks = 32, .cores = 32},
                           {.hosts = 4, .ranks = 16, .cores = 16},
