@@ -9,7 +9,7 @@
 static void generate(hki_builder *builder, const hki_call *call)
 {
     hki_region output = hki_whole(builder, HKI_OUTPUT, call->ranks), own = hki_subregion(&output, call->rank, 1);
-    hki_hierarchy_scatter(builder, call, &output, &own);
+    hki_hierarchy_scatter(builder, call, &output, &own, true);
     hki_columns_allgather(builder, call, HKI_SHARES_IN_ORDER, hki_all(&own), &output);
 }
 

@@ -181,18 +181,20 @@ void hki_columns_reduce_scatter(hki_builder *builder, const hki_call *call, cons
 
 /* ---- all-gather ---- */
 
+/* Backwards: where shares came in rank order, those behind have theirs already, and messages to those ahead would meet
+ * the shares that are still on their way there. */
 static void gather_column(hki_builder *builder, const column *at, const hki_region *values, const hki_region *work)
 {
-    uint32_t size = at->group.size, own = at->group.rank, next = hki_ahead(size, own, 1);
+    uint32_t size = at->group.size, own = at->group.rank, next = hki_behind(size, own, 1);
     bool direct = size <= DIRECT_MOST;
     (void)values;
     for (uint32_t distance = 1; distance < size; distance++) {
         if (direct)
-            send_shares(builder, at, own, hki_ahead(size, own, distance), work);
+            send_shares(builder, at, own, hki_behind(size, own, distance), work);
         else
-            send_shares(builder, at, hki_behind(size, own, distance - 1), next, work);
-        uint32_t of = hki_behind(size, own, distance);
-        receive_shares(builder, at, of, direct ? of : hki_behind(size, own, 1), work);
+            send_shares(builder, at, hki_ahead(size, own, distance - 1), next, work);
+        uint32_t of = hki_ahead(size, own, distance);
+        receive_shares(builder, at, of, direct ? of : hki_ahead(size, own, 1), work);
     }
 }
 

@@ -49,8 +49,10 @@ double hki_hierarchy_children(const hki_call *call);
 
 /* Every rank's own (one share) ends in its share of `shares` at the root; leaders of parties collect in theirs. */
 void hki_hierarchy_gather(hki_builder *builder, const hki_call *call, const hki_region *own, const hki_region *shares);
-/* The root's shares end in `own` of their ranks; leaders of parties pass them on from theirs. */
-void hki_hierarchy_scatter(hki_builder *builder, const hki_call *call, const hki_region *shares, const hki_region *own);
+/* The root's shares end in `own` of their ranks; leaders of parties pass them on from theirs. in_turn: within a party
+ * nothing leaves before all has gone to other parties, so that what its members then begin does not get in the way. */
+void hki_hierarchy_scatter(hki_builder *builder, const hki_call *call, const hki_region *shares, const hki_region *own,
+                           bool in_turn);
 
 /* ---- every rank at work (columns.c) ---- */
 

@@ -12,16 +12,23 @@ typedef struct supply {
     const hki_call *call;
     hki_region shares; /* of all ranks: INPUT at the root, else scratch */
     uint32_t *list;
+    bool in_turn;    /* a tier's messages leave when those of the one above are through */
+    bool sends;      /* there were some */
+    uint32_t behind; /* the last of them is so many SENDs back; 0: nothing is waited for */
 } supply;
 
-static void send_party(hki_builder *builder, const supply *store, hki_party party)
+static void send_party(hki_builder *builder, supply *store, hki_party party)
 {
     hki_group everyone = hki_everyone(store->call);
     uint32_t to = hki_rank_at(store->call, hki_party_leader(store->call, party, store->call->root));
     hki_span span;
     hki_party_ranks(store->call, party, store->list);
-    for (uint32_t i = 0; hki_next_shares(&store->shares, store->list, party.size, &i, &span);)
+    for (uint32_t i = 0; hki_next_shares(&store->shares, store->list, party.size, &i, &span);) {
+        if (store->behind)
+            hki_window(builder, store->behind++);
         hki_send(builder, &everyone, to, span);
+        store->sends = true;
+    }
 }
 
 static void receive_party(hki_builder *builder, const supply *store, hki_party party, uint32_t from,
@@ -38,7 +45,7 @@ static void receive_party(hki_builder *builder, const supply *store, hki_party p
 
 /* From the coarsest tier down: a rank receives where it leads a party but not the one that holds it, and hands on from
  * there. */
-static void scatter(hki_builder *builder, const supply *store, const hki_region *own)
+static void scatter(hki_builder *builder, supply *store, const hki_region *own)
 {
     const hki_call *call = store->call;
     uint32_t place = hki_place_of(call, call->rank);
@@ -52,6 +59,7 @@ static void scatter(hki_builder *builder, const supply *store, const hki_region 
                 receive_party(builder, store, below, hki_rank_at(call, leader), own);
             continue;
         }
+        store->behind = store->in_turn && store->sends;
         uint32_t last = hki_party_number(call, tier - 1, whole.first + whole.size - 1);
         for (uint32_t i = hki_party_number(call, tier - 1, whole.first); i <= last; i++)
             if (i != hki_party_number(call, tier - 1, place))
@@ -61,9 +69,11 @@ static void scatter(hki_builder *builder, const supply *store, const hki_region 
     }
 }
 
-void hki_hierarchy_scatter(hki_builder *builder, const hki_call *call, const hki_region *shares, const hki_region *own)
+void hki_hierarchy_scatter(hki_builder *builder, const hki_call *call, const hki_region *shares, const hki_region *own,
+                           bool in_turn)
 {
-    supply store = {.call = call, .shares = *shares, .list = malloc(call->ranks * sizeof *store.list)};
+    supply store = {
+        .call = call, .shares = *shares, .list = malloc(call->ranks * sizeof *store.list), .in_turn = in_turn};
     if (store.list)
         scatter(builder, &store, own);
     else
@@ -76,7 +86,7 @@ static void generate(hki_builder *builder, const hki_call *call)
     hki_region own = hki_whole(builder, HKI_OUTPUT, 1), shares = hki_whole(builder, HKI_INPUT, call->ranks);
     if (call->rank != call->root)
         shares = hki_scratch_like(builder, &shares);
-    hki_hierarchy_scatter(builder, call, &shares, &own);
+    hki_hierarchy_scatter(builder, call, &shares, &own, false);
 }
 
 static double rounds(const hki_call *call)
