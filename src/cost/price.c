@@ -2,8 +2,8 @@
  * Prices. Among few ranks, and where ranks do unlike things, every step of every rank is walked. Where all ranks do
  * alike, one or two of them stand for all (see trace.h and paths.h); a composition of two algorithms is priced as their
  * sum. Of many segments some are walked: once a pipeline is full, every further segment takes as long as those before.
- * Of many ranks that do unlike things, or exchange with very many, some are walked as well: trees grow by levels,
- * chains and rings by ranks (price_scaled.c).
+ * Of many ranks that do unlike things, or exchange with very many, some are walked as well, and textbook forms tell
+ * how they go on (price_scaled.c).
  *
  * Traces hold for all sizes, so they are kept: what is computed anew for a size is lengths and times.
  */
@@ -171,6 +171,8 @@ void hki_pricer_free(hki_pricer *pricer)
     hki_period_close(&pricer->place.period);
     free(pricer->lengths);
     free(pricer->means);
+    for (int i = 0; i < HKI_PRICE_POINTS; i++)
+        hki_cluster_free(pricer->even[i]);
     for (int i = 0; i < 2; i++) {
         hki_pricer_free(pricer->of_smaller[i]);
         hki_cluster_free(pricer->smaller[i]);
@@ -302,26 +304,25 @@ static hk_status price_walk(hki_pricer *pricer, const hki_model *model, const hk
 }
 
 /* to + (to - from)·parts/1024, not below 0. */
-static uint64_t go_on(uint64_t from, uint64_t to, uint64_t parts)
+static uint64_t go_on(uint64_t from, uint64_t to, int64_t parts)
 {
-    __int128 result = to + ((__int128)to - from) * (__int128)parts / 1024;
+    __int128 result = to + ((__int128)to - from) * parts / 1024;
     return result > 0 ? (uint64_t)result : 0;
 }
 
-/* A price that goes on from two as they do. Turns and latency come together, so that it is their sum that is not below
- * 0. */
-hki_price hki_price_grow(const hki_price *from, const hki_price *to, uint64_t parts)
+/* Turns and latency come together, so that it is their sum that is not below 0. */
+hki_price hki_price_grow(const hki_price *from, const hki_price *to, const hki_growth *growth)
 {
-    uint64_t latency = go_on(from->alpha_ps + from->turns_ps, to->alpha_ps + to->turns_ps, parts);
-    uint64_t turns = go_on(from->turns_ps, to->turns_ps, parts);
-    hki_price price = {.beta_ps = go_on(from->beta_ps, to->beta_ps, parts),
-                       .gamma_ps = go_on(from->gamma_ps, to->gamma_ps, parts),
+    uint64_t latency = go_on(from->alpha_ps + from->turns_ps, to->alpha_ps + to->turns_ps, growth->latency);
+    uint64_t turns = go_on(from->turns_ps, to->turns_ps, growth->latency);
+    hki_price price = {.beta_ps = go_on(from->beta_ps, to->beta_ps, growth->bytes),
+                       .gamma_ps = go_on(from->gamma_ps, to->gamma_ps, growth->bytes),
                        .contention_ps =
-                           go_on(from->contention_ps - from->turns_ps, to->contention_ps - to->turns_ps, parts),
+                           go_on(from->contention_ps - from->turns_ps, to->contention_ps - to->turns_ps, growth->bytes),
                        .turns_ps = turns < latency ? turns : latency,
-                       .rounds = (uint32_t)go_on(from->rounds, to->rounds, parts),
-                       .bytes_sent = go_on(from->bytes_sent, to->bytes_sent, parts),
-                       .messages_sent = (uint32_t)go_on(from->messages_sent, to->messages_sent, parts)};
+                       .rounds = (uint32_t)go_on(from->rounds, to->rounds, growth->latency),
+                       .bytes_sent = go_on(from->bytes_sent, to->bytes_sent, growth->bytes),
+                       .messages_sent = (uint32_t)go_on(from->messages_sent, to->messages_sent, growth->latency)};
     price.alpha_ps = latency - price.turns_ps;
     price.contention_ps += price.turns_ps;
     price.total_ps = price.alpha_ps + price.beta_ps + price.gamma_ps + price.contention_ps;
@@ -357,12 +358,33 @@ static hk_status price_pipeline(hki_pricer *pricer, const hki_model *model, cons
     HK_TRY(price_walk(pricer, model, algorithm, &half, most * half.segments, false, UINT64_MAX, &first));
     HK_TRY(price_walk(pricer, model, algorithm, &whole, most * whole.segments, false, UINT64_MAX, &second));
     uint32_t rest = call->segments - whole.segments;
-    *price = hki_price_grow(&first, &second, (uint64_t)rest * 1024 / (whole.segments - half.segments));
+    int64_t parts = (int64_t)rest * 1024 / (whole.segments - half.segments);
+    *price = hki_price_grow(&first, &second, &(hki_growth){parts, parts});
     price->floor_ps = second.floor_ps * (call->segments / whole.segments);
     if (price->total_ps < price->floor_ps) {
         price->contention_ps += price->floor_ps - price->total_ps;
         price->total_ps = price->floor_ps;
     }
+    return HK_OK;
+}
+
+static hk_status price_parts(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
+                             const hki_call *call, uint64_t bytes, hki_price *price);
+
+/* Of so many ranks that not all are walked. A composition is the sum of its parts, which may be walked, or, where they
+ * interleave, what fewer ranks tell, if that is more. */
+static hk_status price_many(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
+                            const hki_call *call, uint64_t bytes, hki_price *price)
+{
+    if (!algorithm->parts[0].name)
+        return hki_price_scaled(pricer, model, algorithm, call, bytes, false, price);
+    HK_TRY(price_parts(pricer, model, algorithm, call, bytes, price));
+    if (!algorithm->parts_interleave || price->total_ps > pricer->limit_ps)
+        return HK_OK;
+    hki_price scaled;
+    HK_TRY(hki_price_scaled(pricer, model, algorithm, call, bytes, false, &scaled));
+    if (scaled.total_ps > price->total_ps)
+        *price = scaled;
     return HK_OK;
 }
 
@@ -373,7 +395,7 @@ static hk_status price_one(hki_pricer *pricer, const hki_model *model, const hki
     if (hki_sample_alike(algorithm, call) == HKI_UNLIKE && call->ranks > hki_price_scaled_ranks(pricer->cluster)) {
         HK_TRY(hki_sample_count(algorithm, call, &steps));
         if (!hki_sample_is_short(algorithm, steps))
-            return hki_price_scaled(pricer, model, algorithm, call, bytes, false, price);
+            return price_many(pricer, model, algorithm, call, bytes, price);
     }
     HK_TRY(hki_price_find_steep(pricer, algorithm, call, &steep));
     if (steep)
@@ -391,8 +413,10 @@ static hk_status price_parts(hki_pricer *pricer, const hki_model *model, const h
         const hki_part *part = &algorithm->parts[i];
         hki_call of_part = *call;
         hki_price one;
+        const hki_algorithm *as_one = hki_algorithm_find(part->collective, part->name);
         of_part.collective = part->collective;
-        HK_TRY(price_one(pricer, model, hki_algorithm_find(part->collective, part->name), &of_part, bytes, &one));
+        of_part.segments = as_one->segmented ? call->segments : 1;
+        HK_TRY(price_one(pricer, model, as_one, &of_part, bytes, &one));
         if (one.total_ps == HKI_PRICE_BEYOND) {
             *price = one;
             return HK_OK;

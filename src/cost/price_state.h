@@ -7,6 +7,7 @@
 
 enum {
     HKI_PRICE_LINE = 64,                /* bytes: the library cuts no finer */
+    HKI_PRICE_POINTS = 3,               /* numbers of ranks that a price is told from */
     HKI_PRICE_STAND_IN_STEPS = 1 << 15, /* of ranks that stand for all: more would take too long */
 };
 
@@ -35,6 +36,7 @@ struct hki_pricer {
     uint64_t walked;         /* steps */
     hki_cluster *smaller[2]; /* a fourth of the ranks that are walked at most, and those; NULL: not yet asked for */
     hki_pricer *of_smaller[2];
+    hki_cluster *even[HKI_PRICE_POINTS]; /* those and all on hosts of equal size; NULL: not yet asked for */
 };
 
 /* The traces of a call, kept or made now; fully: of all ranks. Errors of hki_sample_new. */
@@ -42,15 +44,18 @@ hk_status hki_pricer_remember(hki_pricer *pricer, const hki_algorithm *algorithm
                               hki_price_memory **result);
 /* HK_ERR_UNSUPPORTED, with the reason. */
 hk_status hki_price_too_long(const hki_algorithm *algorithm, const hki_call *call);
-/* A price that goes on from two as they do, by parts/1024 of what lies between them. */
-hki_price hki_price_grow(const hki_price *from, const hki_price *to, uint64_t parts);
+/* How far the parts of a price go on beyond two, in 1024ths of what lies between them. */
+typedef struct hki_growth {
+    int64_t latency, bytes;
+} hki_growth;
+hki_price hki_price_grow(const hki_price *from, const hki_price *to, const hki_growth *growth);
 
 /* ---- many ranks (price_scaled.c) ---- */
 
 /* More ranks than so many are told from fewer. */
 uint32_t hki_price_scaled_ranks(const hki_cluster *cluster);
-/* From two smaller clusters on, by levels or by ranks. `blocks`: every rank's block is to be as long as in the call,
- * not the whole. Errors of hki_pricer_price. */
+/* From two smaller clusters on, as the textbook's forms do. `blocks`: every rank's block is to be as long as in the
+ * call, not the whole. Errors of hki_pricer_price. */
 hk_status hki_price_scaled(hki_pricer *pricer, const hki_model *model, const hki_algorithm *algorithm,
                            const hki_call *call, uint64_t bytes, bool blocks, hki_price *price);
 /* Whether the steps of a rank grow with the number of ranks, as in rings and where everyone exchanges with everyone:
