@@ -14,14 +14,11 @@
 /* What all guidelines are held to, and where they are held to less:
  *  - an all-reduce cuts its vector on cache lines, a reduce-scatter and an all-gather wherever blocks are: with less
  * than a line for every rank on one host, fractions of a microsecond;
- *  - the halves of a broadcast that run into each other at a host's NIC, whereas a sum has one begin after the other.
- *    Beside that no broadcast has the quickest halves among 5 hosts of one rank (k-nomial, direct: 14 %), nor among 256
- *    ranks on 32 (k-nomial, neighbour exchange: 17 %);
- *  - a reduce is priced too high, none is missing: with every rank walked, that by lanes takes 2165 µs for 1 MiB among
- *    512 ranks on 64 hosts and 2229 among 1024 on 128, an all-reduce 2211 and 2275. From some 400 ranks on it is told
- *    from fewer ranks, as if it grew with their number: 8993 and 17190. Among 256 it is not walked, though the best;
- *  - barriers have no flatter form for numbers that need one more round in base four: 25 ns. */
-static const double tolerance = 1.10, short_of_lines = 1.35, halves = 1.35, reduces = 1.40, barriers = 1.15;
+ *  - the halves of a broadcast that run into each other at a host's NIC, or where a rank still waits for its share,
+ * whereas a sum has one begin after the other: 17 % among 64 ranks on 8 hosts, of which the simulator sees 5. Beside
+ * that no broadcast has the quickest halves among 5 hosts of one rank (k-nomial, direct: 14 %), nor among 256 ranks on
+ * 32 (k-nomial, neighbour exchange: 17 %): one after the other they take 188 µs, not 157, and 2511, not 2122. */
+static const double tolerance = 1.10, short_of_lines = 1.25, halves = 1.20;
 
 typedef struct place {
     hki_cluster *cluster;
@@ -98,8 +95,8 @@ static void check_compositions(const place *at, uint64_t least)
     expect_at_most(broadcast, scatter + allgather, alone ? tolerance : halves, "broadcast by scatter and all-gather",
                    at, bytes);
     expect_at_most(allgather, gather + broadcast, tolerance, "all-gather by gather and broadcast", at, bytes);
-    expect_at_most(reduce, allreduce, alone ? tolerance : reduces, "reduce by all-reduce", at, bytes);
-    expect_at_most(barrier, few, barriers, "barrier by all-reduce", at, bytes);
+    expect_at_most(reduce, allreduce, tolerance, "reduce by all-reduce", at, bytes);
+    expect_at_most(barrier, few, tolerance, "barrier by all-reduce", at, bytes);
 }
 
 static const uint32_t numbers[] = {2, 3, 4, 5, 7, 8, 9, 12, 16, 31, 32, 64, 100, 127, 256, 512, 1023, 1024};
