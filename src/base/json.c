@@ -101,6 +101,11 @@ const hki_json *hki_json_item(const hki_json *value, size_t index)
     return value && json_is_array(value) ? jansson.json_array_get(value, index) : NULL;
 }
 
+bool hki_json_is_array(const hki_json *value)
+{
+    return value && json_is_array(value);
+}
+
 size_t hki_json_count(const hki_json *value)
 {
     return value && json_is_array(value) ? jansson.json_array_size(value) : 0;
@@ -254,6 +259,12 @@ const char *hki_json_unknown(const hki_json *object, const char *const *known)
     (void)object;
     (void)known;
     return NULL;
+}
+
+bool hki_json_is_array(const hki_json *value)
+{
+    (void)value;
+    return false;
 }
 
 size_t hki_json_count(const hki_json *value)

@@ -26,6 +26,7 @@ void hki_json_free(hki_json *document);
 const hki_json *hki_json_member(const hki_json *value, const char *name);
 const hki_json *hki_json_item(const hki_json *value, size_t index);
 size_t hki_json_count(const hki_json *value);
+bool hki_json_is_array(const hki_json *value); /* false for NULL */
 /* The name of a member that `known`, which ends with NULL, does not list; NULL: there is none. */
 const char *hki_json_unknown(const hki_json *object, const char *const *known);
 /* False (and *result untouched) when the value is NULL or of another kind. A whole number is a number as well. */

@@ -174,6 +174,8 @@ static hk_status read_document(const hki_json *document, const char *name, hki_t
     HK_TRY(read_text(document, name, "date", tuning->date, sizeof tuning->date));
     HK_TRY(read_text(document, name, "version", tuning->version, sizeof tuning->version));
     const hki_json *links = hki_json_member(document, "links");
+    if (links && !hki_json_is_array(links))
+        return wrong(name, "the document", "links", "list of kinds of links");
     for (size_t i = 0; i < hki_json_count(links); i++)
         HK_TRY(read_link(hki_json_item(links, i), name, tuning));
     HK_TRY(read_reduction(document, name, &tuning->figures));

@@ -50,16 +50,20 @@ static hk_status read_sizes(const char *word, char *sizes, hki_wish *wish)
     return HK_OK;
 }
 
-/* Reads one item; cuts `word` into its parts. */
-static hk_status read_wish(char *word, hki_wish *wish)
+/* Cuts "@LOW-HIGH" off; NULL: there is none. */
+static char *cut_sizes(char *word)
 {
-    *wish = (hki_wish){.high = UINT64_MAX};
-    char *name = strchr(word, ':'), *sizes = strchr(word, '@'), names[512];
-    if (!name)
-        return hki_error(HK_ERR_SETTING, "HOCKET_ALGORITHM: \"%s\" is not of the form collective:algorithm", word);
-    *name++ = '\0';
+    char *sizes = strchr(word, '@');
     if (sizes)
         *sizes++ = '\0';
+    return sizes;
+}
+
+/* Reads "collective:algorithm", in two parts. */
+static hk_status read_wish(char *word, char *name, hki_wish *wish)
+{
+    *wish = (hki_wish){.high = UINT64_MAX};
+    char *sizes = cut_sizes(name), names[512];
     int collective = hki_collective_find(word);
     if (collective < 0)
         return hki_error(HK_ERR_SETTING, "HOCKET_ALGORITHM: there is no collective \"%s\"", word);
@@ -93,23 +97,65 @@ static hk_status check_against(const hki_wishes *before, const hki_wish *wish)
     return HK_OK;
 }
 
+static hk_status add(hki_wishes *wishes, const hki_wish *wish)
+{
+    HK_TRY(check_against(wishes, wish));
+    wishes->items[wishes->count++] = *wish;
+    return HK_OK;
+}
+
+/* "^algorithm": not that one, for whatever collective has it; by size only those the size of which all ranks know. */
+static hk_status forbid_everywhere(char *name, hki_wishes *wishes)
+{
+    char *sizes = cut_sizes(name);
+    bool exists = false;
+    for (int collective = 0; collective < HKI_COLL_COUNT; collective++) {
+        hki_wish wish = {.forbids = true, .high = UINT64_MAX};
+        wish.algorithm = hki_algorithm_find((hki_collective)collective, name);
+        exists = exists || wish.algorithm;
+        if (!wish.algorithm || (sizes && hki_size_is_private((hki_collective)collective)))
+            continue;
+        if (sizes)
+            HK_TRY(read_sizes(name, sizes, &wish));
+        HK_TRY(add(wishes, &wish));
+    }
+    return exists ? HK_OK : hki_error(HK_ERR_SETTING, "HOCKET_ALGORITHM: no collective has an algorithm \"%s\"", name);
+}
+
+/* Reads one item; cuts it into its parts. */
+static hk_status read_item(char *word, hki_wishes *wishes)
+{
+    hki_wish wish;
+    char *name = strchr(word, ':');
+    if (!name && *word == '^')
+        return forbid_everywhere(word + 1, wishes);
+    if (!name)
+        return hki_error(HK_ERR_SETTING,
+                         "HOCKET_ALGORITHM: \"%s\" is none of collective:algorithm, collective:^algorithm (not that "
+                         "one) and ^algorithm (not for any collective)",
+                         word);
+    *name++ = '\0';
+    HK_TRY(read_wish(word, name, &wish));
+    return add(wishes, &wish);
+}
+
 static hk_status read_all(char *text, hki_wishes *wishes)
 {
     char *rest = NULL;
-    for (char *word = strtok_r(text, ", \t", &rest); word; word = strtok_r(NULL, ", \t", &rest)) {
-        hki_wish wish;
-        HK_TRY(read_wish(word, &wish));
-        HK_TRY(check_against(wishes, &wish));
-        wishes->items[wishes->count++] = wish;
-    }
+    bool says_something = *text != '\0';
+    for (char *word = strtok_r(text, ", \t", &rest); word; word = strtok_r(NULL, ", \t", &rest))
+        HK_TRY(read_item(word, wishes));
+    if (says_something && wishes->count == 0)
+        return hki_error(HK_ERR_SETTING, "HOCKET_ALGORITHM: the list names no algorithm");
     return HK_OK;
 }
 
 hk_status hki_wishes_read(const char *text, hki_wishes *wishes)
 {
+    size_t items = strlen(text) / 2 + 1;
     *wishes = (hki_wishes){0};
     char *copy = strdup(text);
-    wishes->items = calloc(strlen(text) / 2 + 1, sizeof *wishes->items);
+    wishes->items = calloc(items * HKI_COLL_COUNT, sizeof *wishes->items);
     hk_status status = copy && wishes->items ? read_all(copy, wishes)
                                              : hki_error(HK_ERR_NO_MEMORY, "no memory to read HOCKET_ALGORITHM");
     free(copy);

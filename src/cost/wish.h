@@ -1,6 +1,7 @@
 /*
- * What HOCKET_ALGORITHM asks for: a list of collective:algorithm or collective:^algorithm (not that one), each for all
- * sizes or, with @LOW-HIGH behind, for calls of at least LOW and less than HIGH bytes; either may be missing.
+ * What HOCKET_ALGORITHM asks for: a list of collective:algorithm, collective:^algorithm (not that one) or ^algorithm
+ * (not that one, whatever the collective), each for all sizes or, with @LOW-HIGH behind, for calls of at least LOW and
+ * less than HIGH bytes; either may be missing.
  */
 #ifndef HKI_COST_WISH_H
 #define HKI_COST_WISH_H
@@ -18,8 +19,8 @@ typedef struct hki_wishes {
     uint32_t count;
 } hki_wishes;
 
-/* Reads the setting. HK_ERR_SETTING says what is wrong: no such collective or algorithm, a size that is none, two
- * algorithms for one size, a size where ranks do not all know one. HK_ERR_NO_MEMORY. */
+/* Reads the setting. HK_ERR_SETTING says what is wrong: no such collective or algorithm, none at all, a size that is
+ * none, two algorithms for one size, a size where ranks do not all know one. HK_ERR_NO_MEMORY. */
 hk_status hki_wishes_read(const char *text, hki_wishes *wishes);
 void hki_wishes_free(hki_wishes *wishes);
 

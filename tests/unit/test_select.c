@@ -274,6 +274,27 @@ static void a_setting_forces_and_forbids(void **state)
     assert_string_not_equal(chosen_once(8, 2, HKI_COLL_ALLREDUCE, 8), "flat");
 }
 
+/* Of every collective that has it; by size, of those of which all ranks know the size. */
+static void a_name_alone_is_forbidden_everywhere(void **state)
+{
+    (void)state;
+    hki_wishes wishes;
+    const hki_algorithm *ring = hki_algorithm_find(HKI_COLL_ALLREDUCE, "ring");
+    set("^flat");
+    assert_string_not_equal(chosen_once(8, 2, HKI_COLL_ALLREDUCE, 8), "flat");
+    assert_string_not_equal(chosen_once(8, 2, HKI_COLL_BROADCAST, 8), "flat");
+    assert_int_equal(hki_wishes_read("^ring@64K-, allreduce:ring@-8K", &wishes), HK_OK);
+    assert_true(hki_wishes_forbid(&wishes, ring, 1 << 20));
+    assert_true(hki_wishes_forbid(&wishes, hki_algorithm_find(HKI_COLL_ALLGATHER, "ring"), 1 << 20));
+    assert_false(hki_wishes_forbid(&wishes, ring, 1 << 13));
+    assert_ptr_equal(hki_wishes_forced(&wishes, HKI_COLL_ALLREDUCE, 8), ring);
+    hki_wishes_free(&wishes);
+    assert_int_equal(hki_wishes_read("^linear@1K-", &wishes), HK_OK);
+    assert_true(hki_wishes_forbid(&wishes, hki_algorithm_find(HKI_COLL_GATHER, "linear"), 1 << 20));
+    assert_false(hki_wishes_forbid(&wishes, hki_algorithm_find(HKI_COLL_GATHERV, "linear"), 1 << 20));
+    hki_wishes_free(&wishes);
+}
+
 static void a_setting_may_say_for_which_sizes(void **state)
 {
     (void)state;
@@ -392,6 +413,11 @@ static void what_cannot_be_had_is_an_error(void **state)
     expect_refusal("allreduce:rign", &odd, HK_ERR_SETTING, "segmented_ring");
     expect_refusal("alreduce:ring", &call, HK_ERR_SETTING, "alreduce");
     expect_refusal("ring", &call, HK_ERR_SETTING, "collective:algorithm");
+    expect_refusal("^rign", &call, HK_ERR_SETTING, "no collective has an algorithm \"rign\"");
+    expect_refusal("^ring@8K", &call, HK_ERR_SETTING, "sizes");
+    expect_refusal("^ring,allreduce:ring", &call, HK_ERR_SETTING, "forbids it there");
+    expect_refusal(",", &call, HK_ERR_SETTING, "names no algorithm");
+    expect_refusal(" , ,", &call, HK_ERR_SETTING, "names no algorithm");
     expect_refusal("allreduce:ring,allreduce:flat", &call, HK_ERR_SETTING, "both");
     expect_refusal("allreduce:ring@8K-,allreduce:flat@-16K", &call, HK_ERR_SETTING, "both");
     static const char *const ranges[] = {"allreduce:ring@",      "allreduce:ring@-",     "allreduce:ring@8K",
@@ -428,6 +454,7 @@ int main(void)
         cmocka_unit_test(slow_links_hide_what_hosts_do),
         cmocka_unit_test(one_chooser_can_be_forced),
         cmocka_unit_test_teardown(a_setting_forces_and_forbids, forget),
+        cmocka_unit_test_teardown(a_name_alone_is_forbidden_everywhere, forget),
         cmocka_unit_test_teardown(a_setting_may_say_for_which_sizes, forget),
         cmocka_unit_test_teardown(what_cannot_be_had_is_an_error, forget),
     };

@@ -129,6 +129,8 @@ static void nonsense_is_refused_by_name(void **state)
         {HEAD ", \"links\": [{\"class\": \"tcp\", \"ranges\": [{" RANGE "}], \"bulk\": {\"from\": 9, \"full\": 9,"
               " \"beta_ps_per_kib\": 1, \"core_ps_per_kib\": 1}}]}",
          "full"},
+        {HEAD ", \"links\": \"zz\"}", "links"},
+        {HEAD ", \"links\": {}}", "links"},
         {HEAD ", \"links\": [{\"class\": \"warp\"}]}", "class"},
         {HEAD ", \"links\": [{\"class\": \"tcp\", \"ranges\": []}]}", "ranges"},
         {HEAD ", \"links\": [{\"class\": \"tcp\", \"ranges\": [{" RANGE ", \"upto\": 5}]}]}", "upto"},
