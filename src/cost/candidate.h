@@ -11,7 +11,7 @@ typedef enum hki_candidacy {
     HKI_PRICED,
     HKI_OUTRUN,    /* nothing that is told without a walk lets it be quicker than the best: not walked */
     HKI_TOO_LONG,  /* its schedule has too many steps to walk */
-    HKI_SPRAWLING, /* it would make a connection to everyone, and another does not */
+    HKI_SPRAWLING, /* it would make more connections than another does: `why` says which */
     HKI_FORBIDDEN,
     HKI_REFUSING /* `why` says why */
 } hki_candidacy;

@@ -137,6 +137,10 @@ static void connections_are_spared(void **state)
                 assert_false(hki_algorithm_find(asked[i], name)->sprawls);
             }
     assert_true(hki_algorithm_find(HKI_COLL_BARRIER, chosen_once(16, 2, HKI_COLL_BARRIER, 0))->sprawls);
+    assert_string_equal(chosen_once(128, 2, HKI_COLL_BARRIER, 0), "dissemination");
+    assert_string_equal(chosen_once(33, 32, HKI_COLL_BARRIER, 0), "dissemination");
+    assert_string_equal(chosen_once(32, 2, HKI_COLL_BARRIER, 0), "radix_dissemination");
+    assert_string_equal(chosen_once(128, 128, HKI_COLL_BARRIER, 0), "radix_dissemination");
 }
 
 /* Two ranks with half a megabyte and more exchange halves, whatever that is called; whole vectors take longer. */
