@@ -142,10 +142,12 @@ static void enter(contest *c, hki_candidate *candidate)
 /* Of a try of more than one segment. */
 static const effort *effort_of(const contest *c, const entrant *e, uint32_t try)
 {
+    const hki_algorithm *algorithm = e->candidate->algorithm;
     hki_call call = c->question->call;
     call.segments = segments_of(try);
     uint64_t times = hki_price_segments(&call), steps = e->prices[0].effort * times;
-    if (e->candidate->algorithm->alike && steps > HKI_SAMPLE_FULLY) /* some ranks will stand for all */
+    if (algorithm->alike && algorithm->alike(&call) != HKI_UNLIKE &&
+        steps > HKI_SAMPLE_FULLY) /* some ranks stand for all then */
         steps = 2 * e->steps / call.ranks * times;
     return find_effort(efforts, relative(c, steps));
 }
