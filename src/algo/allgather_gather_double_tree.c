@@ -1,7 +1,7 @@
 /*
  * All-gather through one rank: shares are gathered at rank 0 up a tree in base four, and go down two binary trees, each
  * with half of them, in segments of several shares. ceil(log4 P) + log2 P + S rounds for any P, on hosts however
- * unlike: nobody sends more than about 5/4 of the whole. P. Sanders, J. Speck, J. L. Träff, 2009 (trees).
+ * unlike: nobody sends more than about 3/2 of the whole. P. Sanders, J. Speck, J. L. Träff, 2009 (trees).
  */
 #include "algo/generators.h"
 
@@ -67,6 +67,6 @@ const hki_algorithm hki_algorithm_allgather_gather_double_tree = {
     .rounds = rounds,
     .sent = sent,
     .rounds_text = "ceil(log4 P) + log2(P-1) + S",
-    .sent_text = "up to 5n/4",
+    .sent_text = "up to 3n/2",
     .scratch_text = "none",
 };
