@@ -303,28 +303,50 @@ static hk_status price_walk(hki_pricer *pricer, const hki_model *model, const hk
     return HK_OK;
 }
 
-/* to + (to - from)·parts/1024, not below 0. */
-static uint64_t go_on(uint64_t from, uint64_t to, int64_t parts)
+/* to + (to - from)·parts/1024. */
+static int64_t go_on(uint64_t from, uint64_t to, int64_t parts)
 {
-    __int128 result = to + ((__int128)to - from) * parts / 1024;
-    return result > 0 ? (uint64_t)result : 0;
+    return (int64_t)((__int128)to + ((__int128)to - from) * (__int128)parts / 1024);
 }
 
-/* Turns and latency come together, so that it is their sum that is not below 0. */
+static uint64_t not_below_0(int64_t value)
+{
+    return value > 0 ? (uint64_t)value : 0;
+}
+
+/* Of parts that make up more than the total. */
+static uint64_t share_of(uint64_t part, uint64_t sum, uint64_t total)
+{
+    return sum > total ? (uint64_t)((unsigned __int128)part * total / sum) : part;
+}
+
+/* Turns and latency come together. What one waits for may have become another thing between the two prices: a part that
+ * would get less than nothing is 0, and the others are no more than the total that all make up. */
 hki_price hki_price_grow(const hki_price *from, const hki_price *to, const hki_growth *growth)
 {
-    uint64_t latency = go_on(from->alpha_ps + from->turns_ps, to->alpha_ps + to->turns_ps, growth->latency);
-    uint64_t turns = go_on(from->turns_ps, to->turns_ps, growth->latency);
-    hki_price price = {.beta_ps = go_on(from->beta_ps, to->beta_ps, growth->bytes),
-                       .gamma_ps = go_on(from->gamma_ps, to->gamma_ps, growth->bytes),
-                       .contention_ps =
-                           go_on(from->contention_ps - from->turns_ps, to->contention_ps - to->turns_ps, growth->bytes),
-                       .turns_ps = turns < latency ? turns : latency,
-                       .rounds = (uint32_t)go_on(from->rounds, to->rounds, growth->latency),
-                       .bytes_sent = go_on(from->bytes_sent, to->bytes_sent, growth->bytes),
-                       .messages_sent = (uint32_t)go_on(from->messages_sent, to->messages_sent, growth->latency)};
-    price.alpha_ps = latency - price.turns_ps;
-    price.contention_ps += price.turns_ps;
+    enum { LATENCY, BETA, GAMMA, CONTENTION, PARTS };
+    const int64_t grown[PARTS] = {
+        go_on(from->alpha_ps + from->turns_ps, to->alpha_ps + to->turns_ps, growth->latency),
+        go_on(from->beta_ps, to->beta_ps, growth->bytes), go_on(from->gamma_ps, to->gamma_ps, growth->bytes),
+        go_on(from->contention_ps - from->turns_ps, to->contention_ps - to->turns_ps, growth->bytes)};
+    uint64_t parts[PARTS], sum = 0,
+                           total = not_below_0(grown[LATENCY] + grown[BETA] + grown[GAMMA] + grown[CONTENTION]);
+    for (unsigned i = 0; i < PARTS; i++) {
+        parts[i] = not_below_0(grown[i]);
+        sum += parts[i];
+    }
+    for (unsigned i = 0; i < PARTS; i++)
+        parts[i] = share_of(parts[i], sum, total);
+    uint64_t turns = not_below_0(go_on(from->turns_ps, to->turns_ps, growth->latency));
+    hki_price price = {.beta_ps = parts[BETA],
+                       .gamma_ps = parts[GAMMA],
+                       .turns_ps = turns < parts[LATENCY] ? turns : parts[LATENCY],
+                       .rounds = (uint32_t)not_below_0(go_on(from->rounds, to->rounds, growth->latency)),
+                       .bytes_sent = not_below_0(go_on(from->bytes_sent, to->bytes_sent, growth->bytes)),
+                       .messages_sent =
+                           (uint32_t)not_below_0(go_on(from->messages_sent, to->messages_sent, growth->latency))};
+    price.alpha_ps = parts[LATENCY] - price.turns_ps;
+    price.contention_ps = parts[CONTENTION] + price.turns_ps;
     price.total_ps = price.alpha_ps + price.beta_ps + price.gamma_ps + price.contention_ps;
     price.effort = from->effort + to->effort;
     return price;
