@@ -4,13 +4,14 @@
 
 #include <getopt.h>
 
-enum { MOST_HOSTS = 1 << 20, MOST_TOP = 100000, DEFAULT_TOP = 10, BYTES_DEFAULT = 1 << 20 };
+/* Of one host, since flows through its memory are settled together. */
+enum { MOST_HOSTS = 1 << 20, MOST_OF_HOST = 1 << 14, MOST_TOP = 100000, DEFAULT_TOP = 10, BYTES_DEFAULT = 1 << 20 };
 
 /* One line an option: name, letter for getopt, what it takes, help. */
 #define OPTIONS(X)                                                                                                     \
     X("bytes", 'b', "N", "size, with K, M, G; of all ranks' blocks where each has one (1M)")                           \
     X("hosts", 'H', "N", "hosts (1), at most 1048576 ranks in all; of a file, its first N")                            \
-    X("ranks-per-host", 'r', "N", "ranks on each (8); of a file, the first N of each")                                 \
+    X("ranks-per-host", 'r', "N", "ranks on each (8), at most 16384; of a file, the first N of each")                  \
     X("capacity", 'c', "N", "cores of each (as many as ranks)")                                                        \
     X("topology", 't', "FILE", "a cluster described by a file, instead of equal hosts")                                \
     X("algorithm", 'a', "A,B", "algorithms (all that can serve, but for what is too large)")                           \
@@ -78,7 +79,7 @@ static bool take_option(hki_sim_request *request, int letter)
     case 'H':
         return hki_option_number(&option, 1, MOST_HOSTS, &request->hosts);
     case 'r':
-        return hki_option_number(&option, 1, MOST_HOSTS, &request->per_host);
+        return hki_option_number(&option, 1, MOST_OF_HOST, &request->per_host);
     case 'c':
         return hki_option_number(&option, 1, HKI_TOPOLOGY_PUS_MAX, &request->capacity);
     case 'R':

@@ -15,6 +15,9 @@
 static const uint64_t named_most = UINT64_C(100000000), one_most = UINT64_C(8000000), all_most = UINT64_C(24000000),
                       segments_most = UINT64_C(8000000);
 
+/* Among more ranks a choice of segments would take longer than what is simulated: there is one. */
+enum { SEGMENTS_RANKS = 1 << 16 };
+
 /* Ranks of a cluster on its first hosts, so many on each, as a list of `hosts`·`per_host` (or all there are, where 0 is
  * given). HK_ERR_ARGUMENT: there are fewer. */
 static hk_status pick_ranks(const hki_cluster *cluster, uint32_t hosts, uint32_t per_host, uint32_t *picked,
@@ -97,6 +100,8 @@ static hk_status add_candidate(hki_sim_study *study, const hki_algorithm *algori
     study->candidates = grown;
     hki_call call = call_of(study, 1);
     uint32_t segments = study->request->segments;
+    if (!segments && call.ranks > SEGMENTS_RANKS)
+        segments = 1;
     if (!segments)
         HK_TRY(hki_segments_find(&study->model, algorithm, &call, study->request->bytes, &segments));
     grown[study->count++] =

@@ -36,6 +36,7 @@ wrong --figures allreduce --figures textbook:1/2/-3
 wrong '"rong"' allreduce --algorithm ring,rong
 wrong 'root 16' broadcast --root 16 --hosts 2
 wrong --topology allreduce --topology cluster.json --capacity 3
+wrong 'ranks-per-host' allreduce --ranks-per-host 1048576 # which would not end
 wrong '16777216' allreduce --hosts 16777216 --ranks-per-host 2
 wrong 'at most 1048576 ranks' alltoall --hosts 1000000
 # Where each rank has a block for each other, few steps are much work: refused, and at once.
