@@ -126,16 +126,26 @@ static uint64_t from_of(const char *settings)
     return found_from;
 }
 
-static void registering_pays_from_where_it_is_measured_to(void **state)
+/* Whether devices are told apart by what registering takes there. */
+static bool dear_is_told_from_cheap(void)
 {
-    (void)state;
     uint64_t cheap = from_of(VERBS_PAIR_LIBRARY "VERBS_DEVICE=fake0"),
              dear = from_of(VERBS_PAIR_LIBRARY "VERBS_DEVICE=dear"),
-             both = from_of(VERBS_PAIR_LIBRARY "VERBS_DEVICE=dear,fake0 VERBS_REGISTER=0");
+             both = from_of(VERBS_PAIR_LIBRARY "VERBS_DEVICE=dear,fake0 VERBS_REGISTER=0"),
+             late = from_of(VERBS_PAIR_LIBRARY "VERBS_DEVICE=late");
     /* A put waits for an acknowledgement where a stream goes on. */
-    assert_true(from_of(VERBS_PAIR_LIBRARY "VERBS_DEVICE=late") > cheap);
-    assert_true(cheap < dear && cheap < both && dear != UINT64_MAX && both != UINT64_MAX);
-    assert_int_equal(dear % 4096, 0);
+    return late > cheap && cheap < dear && cheap < both && dear != UINT64_MAX && both != UINT64_MAX && dear % 4096 == 0;
+}
+
+/* It is measured: on a busy machine once may not be enough. */
+static void registering_pays_from_where_it_is_measured_to(void **state)
+{
+    enum { ATTEMPTS = 5 };
+    (void)state;
+    bool told = false;
+    for (int attempt = 0; attempt < ATTEMPTS && !told; attempt++)
+        told = dear_is_told_from_cheap();
+    assert_true(told);
     assert_true(from_of(VERBS_PAIR_LIBRARY "VERBS_DEVICE=endless") == UINT64_MAX);
     assert_int_equal(from_of(VERBS_PAIR_LIBRARY "VERBS_DEVICE=dear VERBS_REGISTER=12345"), 12345);
 }
