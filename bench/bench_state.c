@@ -90,6 +90,13 @@ bool hki_bench_state_probe(const hki_bench_state *state, double *ratio)
     return state->expected_us <= 0 || probe(state, ratio, &passed);
 }
 
+/* CPUs that are never idle stay where they are; when they wake, their host may bring them together again. */
+static void rest(void)
+{
+    const struct timespec a_while = {.tv_nsec = 20000000};
+    nanosleep(&a_while, NULL);
+}
+
 bool hki_bench_state_await(hki_bench_state *state, double spent, bool *back)
 {
     double begin = seconds(), passed = 0, allowed = state->allowance + spent, ratio = 0;
@@ -97,6 +104,7 @@ bool hki_bench_state_await(hki_bench_state *state, double spent, bool *back)
         return complain(state->comm);
     double most = allowed < most_at_once ? allowed : most_at_once;
     do {
+        rest();
         passed = seconds() - begin;
         if (!probe(state, &ratio, &passed))
             return false;

@@ -24,8 +24,8 @@ bool hki_bench_state_close(hki_bench_state *state);
 /* What a barrier takes now / what the figures say, the same on all ranks; 0 if the state cannot be told. */
 bool hki_bench_state_probe(const hki_bench_state *state, double *ratio);
 
-/* Keeps all ranks busy until the state is that of the figures, or the allowance is used up: *back says which. It grows
- * by what was `spent` on cells, in seconds, so that a run takes twice as long at most. */
+/* Has all ranks rest until the state is that of the figures, or the allowance is used up: *back says which. It grows by
+ * what was `spent` on cells, in seconds, so that a run takes twice as long at most. */
 bool hki_bench_state_await(hki_bench_state *state, double spent, bool *back);
 
 /* Is this ratio that of the figures' state? One that cannot be told counts as such. */

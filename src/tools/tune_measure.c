@@ -32,7 +32,7 @@ enum { SMALLEST = 8, TURN_RANKS_BYTES = 8, TOGETHER_BYTES = 4 << 20 };
 
 /* Messages up to a length from which on time grows with it, and what caches hold of it; then longer ones, by which
  * what more data take is told, until there are more than two last caches of 32 MiB hold. */
-enum { LONGEST = 4 << 20, LONGEST_BULK = 32 << 20, SELDOM_ALONE = 16 << 20, BULK_POINTS = 8 };
+enum { LONGEST = 4 << 20, LONGEST_BULK = 32 << 20, BULK_POINTS = 8 };
 
 static bool complain(const char *what)
 {
@@ -120,9 +120,9 @@ static hki_bench_effort effort_for(const job *j, const hki_tune_point *point)
     return (hki_bench_effort){.box = (j->quick ? 0.005 : 0.02) * (point->data ? 4 : 1), .warmup = -1};
 }
 
-/* Measures one point among the ranks of d, and adds it: of its samples the median, as predictions are judged by medians
- * (over tcp the lower quartile takes a tenth less); of messages that take longer than a busy system leaves a core to
- * anyone, the least, since what disturbs a call only ever makes it longer. */
+/* Measures one point among the ranks of d, and adds it: of its samples the median, as predictions are judged by
+ * medians. Lower quartiles over tcp and least times of long messages took a tenth less, and differed more from run to
+ * run. */
 static bool take(job *j, duet *d, hki_tune_point point)
 {
     const hki_bench_request request = request_for(d, &point);
@@ -137,7 +137,7 @@ static bool take(job *j, duet *d, hki_tune_point point)
     }
     bool done = hki_bench_measure(&library, &cell, &effort, &j->buffers, &result) == 0;
     hki_bench_cell_clear(&cell);
-    point.us = point.bytes > SELDOM_ALONE ? result.time.min : result.time.p50;
+    point.us = result.time.p50;
     if (++j->done <= j->all)
         j->watcher->measured(j->watcher->context, j->done, j->all);
     return done && add_point(j, &point);
