@@ -101,12 +101,25 @@ static void hosts_of_unlike_size_go_on_as_equal_ones(void **state)
     compare_each(all, sizeof all / sizeof *all, 1023, 8, 1.3);
 }
 
+/* A few segments wait for latencies, some more for bytes: what goes on is the total, not each part by itself. */
+static void what_a_pipeline_waits_for_may_change(void **state)
+{
+    (void)state;
+    hki_cluster *cluster = cluster_of(96, 3);
+    static const one scan = {HKI_COLL_EXSCAN, "linear", 64};
+    static const uint64_t sizes[] = {1314816, 1327104, 1376256};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        compare(cluster, &scan, sizes[i], 1.3);
+    hki_cluster_free(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prices_of_many_ranks_go_on_as_forms_do),
         cmocka_unit_test(pipelines_among_many_ranks_are_filled_later),
         cmocka_unit_test(hosts_of_unlike_size_go_on_as_equal_ones),
+        cmocka_unit_test(what_a_pipeline_waits_for_may_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
